@@ -94,7 +94,7 @@ async def test_pages_of_configured_origins_get_cors_headers_and_no_others() -> N
         ({"agentId": "tester", "tags": "x"}, "tags", "must be a list"),
         ({"agentId": "tester", "tags": ["a", 1]}, "tags.1", "must be text"),
         ({"agentId": "tester", "arguments": [1]}, "arguments", "must be an object"),
-        ({"agentId": "te\u0000ster"}, "agentId", "must not contain NUL"),
+        ({"agentId": "te\u0000ster"}, "agentId", "must be text without NUL"),
         ([1], "", "must be an object"),
     ],
 )

@@ -78,6 +78,8 @@ app = tw.App(agents=[tw.Agent("helper", tw.Prompt("helper", "Help.", tools=[odd]
         ("TOOLWRIGHT_FILES_URL", "/proc/files", "files"),
         ("TOOLWRIGHT_FILES_URL", "gs://bucket", "settings"),
         ("TOOLWRIGHT_CORS_ORIGINS", "https://shop.example/", "settings"),
+        ("SSL_CERT_FILE", "nowhere.pem", "certificates"),
+        ("SSL_CERT_FILE", "app.py", "certificates"),
     ],
 )
 def test_what_is_broken_is_named(shell: Shell, variable: str, value: str, broken: str) -> None:

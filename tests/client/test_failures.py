@@ -85,7 +85,8 @@ def test_a_retry_after_that_is_no_number_is_passed_over(said: str, seconds: floa
     ("status", "kind"),
     [
         (502, errors.AnswerLost), (503, errors.Unreachable), (504, errors.AnswerLost), (429, errors.Unreachable),
-        (404, errors.NotFound), (418, errors.InvalidRequest), (599, errors.ServerFailed), (302, errors.BadAnswer),
+        (404, errors.BadAnswer), (410, errors.BadAnswer), (302, errors.BadAnswer), (418, errors.InvalidRequest),
+        (599, errors.ServerFailed),
     ],
 )  # fmt: skip
 def test_a_page_of_a_proxy_is_an_error_with_its_first_words(status: int, kind: type[ToolwrightError]) -> None:
@@ -100,7 +101,12 @@ def test_a_page_of_a_proxy_is_an_error_with_its_first_words(status: int, kind: t
     "body", [b"", b"null", b"[]", b'{"error": 3}', b'{"error": "", "code": []}', b"[" * 99_999]
 )
 def test_a_strange_body_is_no_stumbling_block(body: bytes) -> None:
-    assert type(error_from(404, {}, body)) is errors.NotFound
+    assert type(error_from(404, {}, body)) is errors.BadAnswer
+    assert type(error_from(400, {}, body)) is errors.InvalidRequest
+
+
+def test_a_404_without_a_code_is_of_an_item_if_its_body_has_an_error() -> None:
+    assert type(error_from(404, {}, b'{"error": "Not found."}')) is errors.NotFound
 
 
 def test_strange_details_are_left_out() -> None:

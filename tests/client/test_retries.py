@@ -2,12 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import httpx2
 import pytest
 
 from tests.client.rig import Pauses, Stub, answer, client_of
 from toolwright.client import Client
-from toolwright.core.errors import AnswerLost, NotFound, StoreError, ToolwrightError, Unreachable
+from toolwright.core.errors import (
+    AnswerLost,
+    BadAnswer,
+    InvalidRequest,
+    NotFound,
+    StoreError,
+    ToolwrightError,
+    Unreachable,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -177,3 +187,28 @@ async def test_a_server_that_asks_for_very_long_pauses_is_not_waited_for_longer_
     async with Stub(later, ONE) as stub, client_of(stub.port, pause=pauses) as client:
         await client.threads.get("t")
     assert pauses.asked == [30.0]
+
+
+async def test_a_proxys_page_for_404_does_not_count_as_a_deletion() -> None:
+    page = answer(404, "<html>Not here</html>", "text/html")
+    async with Stub(None, page) as stub, client_of(stub.port) as client:
+        with pytest.raises(BadAnswer, match="not an answer of a Toolwright server: check the base URL"):
+            await client.threads.delete("t")
+
+
+async def test_a_client_that_is_closed_says_so() -> None:
+    client = client_of(1)
+    await client.aclose()
+    with pytest.raises(InvalidRequest, match="This client is closed"):
+        await client.threads.get("t")
+    with pytest.raises(InvalidRequest, match="This client is closed"):
+        async for _ in client.threads.follow("t"):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("http", "kind"), [(httpx2.Client(), "httpx2.Client"), ("http://127.0.0.1", "str"), (httpx2, "module")]
+)
+def test_a_client_that_is_not_async_is_refused_at_once(http: Any, kind: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"http must be an AsyncClient of httpx2 or httpx, not {kind}"):
+        Client("http://127.0.0.1:8000", http=http)

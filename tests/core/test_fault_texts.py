@@ -88,7 +88,7 @@ SAME: list[tuple[Any, str | None]] = [
     ('{"count": NaN}', "the text is not valid JSON, expected value at line 1 column 11"),
     ({"share": 0}, "share: must be more than 0"),
     ({"on": 1}, "on: must be a boolean, not a number"),
-    ({"kind": "c"}, 'kind: must be one of "a", "b" or null, not a string'),
+    ({"kind": "c"}, 'kind: must be one of "a", "b" or null, not "c"'),
     ({"counts": []}, "counts: must not be empty"),
     ({"counts": [1, "2"]}, "counts.1: must be an integer, not a string"),
     ({"shelf": {"books": {}}}, "shelf.books: must not be empty"),
@@ -119,6 +119,53 @@ BY_THE_TYPE: list[tuple[Any, str]] = [
         "word: must not be empty; pages.0.number: there is no page 13",
     ),
 ]
+
+
+class Even(BaseModel):
+    size: int
+    name: str = ""
+
+    @field_validator("size")
+    @classmethod
+    def halve(cls, size: int) -> int:
+        if size % 2:
+            raise ValueError("must be even")
+        return size
+
+
+class Small(BaseModel):
+    size: int
+    name: str = ""
+
+    @field_validator("size")
+    @classmethod
+    def limit(cls, size: int) -> int:
+        if size > 9:
+            raise ValueError("must be small")
+        return size
+
+
+async def test_branches_of_a_union_that_validators_reject_are_shown_as_alternatives() -> None:
+    @tw.tool
+    async def measure(sizes: list[Even | Small], page: Page | None = None) -> str:
+        """Measure."""
+        return "done"
+
+    assert await errors(measure, {"sizes": [{"size": 2}, {"size": 11}]}) == (
+        "sizes.1: fits none of the forms it may have: (size: must be even) or (size: must be small)"
+    )
+    assert await errors(measure, {"sizes": [{"size": 7}]}) is None
+    assert await errors(measure, {"sizes": [], "page": {"number": 13}}) == (
+        "page.number: there is no page 13"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "end"),
+    [("c", 'not "c"'), ("c" * 100, "not a string"), (5, "not a number"), ([], "not an array")],
+)
+async def test_an_unknown_constant_of_a_union_is_named_if_it_is_short(value: Any, end: str) -> None:
+    assert (await errors(typed, {"kind": value}) or "").endswith(f"or null, {end}")
 
 
 @pytest.mark.parametrize(("arguments", "said"), BY_THE_TYPE)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import anyio
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from tests.behaviour.marks import requirement
 from tests.counting import calls_of_ours
 
@@ -147,6 +147,12 @@ class OddError(Exception):
         raise RuntimeError
 
 
+def invalid_instance() -> ValidationError:
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(list[int]).validate_python(["secret", 2, None])
+    return raised.value
+
+
 @requirement("S2-4.3-1", "S2-4.3-2")
 @pytest.mark.parametrize(
     ("error", "text"),
@@ -163,6 +169,11 @@ class OddError(Exception):
         (asyncio.CancelledError(), "CancelledError"),
         (TimeoutError("mine"), "mine"),
         (OddError(), "OddError"),
+        (invalid_instance(), "Invalid list[int]: 0: must be an integer; 2: must be an integer."),
+        (
+            ExceptionGroup("few", [invalid_instance()]),
+            "few (1 sub-exception): Invalid list[int]: 0: must be an integer; 2: must be an integer.",
+        ),
     ],
 )
 async def test_whatever_a_handler_raises_is_an_error_result(error: BaseException, text: str) -> None:

@@ -6,9 +6,17 @@ from pathlib import Path
 import pytest
 from pydantic_ai.providers import infer_provider_class
 
+from toolwright.adapters.executors.request import resolve as resolve_host
+from toolwright.adapters.mcp.servers import McpConnections
 from toolwright.adapters.models.providers.provider import PROVIDERS, missing_sdk
 from toolwright.adapters.models.resolve import Resolver, resolve
 from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused
+from toolwright.core.tools.mcp import McpServer, target_of
+from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.toolset import Toolset
+from toolwright.wiring.executors import HttpTools
+from toolwright.wiring.lazy import open_embedder
+from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +59,43 @@ def test_an_unknown_provider_is_answered_with_the_nearest_and_all_others(name: s
 def test_each_provider_that_an_error_names_exists(provider: str) -> None:
     with suppress(ImportError):  # its library is not installed
         infer_provider_class(provider)
+
+
+WEATHER = Tool.from_config(
+    {
+        "name": "weather",
+        "description": "Get the weather.",
+        "inputSchema": {"type": "object", "properties": {}},
+        "executionType": "gateway",
+        "execution": {"url": "https://weather.example/today", "method": "GET"},
+    }
+)
+CERTIFICATES = [
+    ("SSL_CERT_FILE", "nowhere.pem", "'nowhere.pem': No such file or directory."),
+    ("SSL_CERT_FILE", __file__, "it holds no certificates in PEM format."),
+    ("SSL_CERT_DIR", "nowhere", "'nowhere': it is not a folder."),
+]
+
+
+@pytest.mark.parametrize(("variable", "path", "end"), CERTIFICATES)
+async def test_certificates_that_cannot_be_read_are_named_with_their_variable(
+    variable: str, path: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv(variable, path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    beginning = f"The certificates that {variable} names cannot be read: "
+    for call in (lambda: resolve("openai:gpt-5"), lambda: open_embedder("openai:text-embedding-3-small")):
+        with pytest.raises(DefinitionError) as refused:
+            call()
+        assert beginning in refused.value.message and refused.value.message.endswith(end)
+    http_tools = HttpTools(Settings())
+    result = await Toolset([WEATHER], executors={"gateway": http_tools}).call("weather", {})
+    assert (result.error or "").startswith(beginning) and (result.error or "").endswith(end)
+    servers = McpConnections(resolve=resolve_host)
+    listing = await servers.listing(target_of(McpServer(name="docs", url="https://docs.example/mcp"), {}), 10)
+    await servers.aclose()
+    assert beginning in str(listing.faults)
 
 
 def test_a_variable_that_is_no_key_is_not_called_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """A handler asks a person during its call: `state.elicit`."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 import toolwright as tw
 from tests import journals
@@ -87,6 +89,89 @@ async def test_what_does_not_answer_it_is_refused_and_changes_nothing(
         assert (await rt.calls.get(call.id)).status == "waiting"
         await rt.calls.submit(run_id, call.id, {"action": "cancel"})
         assert '"cancel"' in await result(rt, run_id)
+
+
+class Trip(BaseModel):
+    city: str
+    days: int = 3
+
+    @field_validator("city")
+    @classmethod
+    def look_up(cls, city: str) -> str:
+        if city == "Atlantis":
+            raise ValueError("there is no such city")
+        if city == "Babel":
+            raise RuntimeError("the map is torn")
+        return city
+
+
+@pytest.mark.parametrize(
+    ("city", "words", "path"),
+    [
+        ("Atlantis", "for: city: there is no such city.", "result.content.city"),
+        ("Babel", "for: the map is torn.", "result.content"),
+    ],
+)
+async def test_an_answer_that_the_models_validators_reject_is_refused_while_the_question_is_open(
+    city: str, words: str, path: str
+) -> None:
+    async with journals.runtime(trip(question=Trip)) as rt:
+        call, run_id = await opened(rt)
+        with pytest.raises(InvalidRequest, match=words) as refused:
+            await rt.calls.submit(run_id, call.id, {"action": "accept", "content": {"city": city}})
+        assert [each["path"] for each in refused.value.details] == [path]
+        assert (await rt.calls.get(call.id)).status == "waiting"
+        await rt.calls.submit(run_id, call.id, {"action": "accept", "content": {"city": "Rome"}})
+        assert '"content":{"days":3,"city":"Rome"}' in await result(rt, run_id)
+
+
+async def next_question(rt: Runtime, run_id: str, answered: Call) -> Call:
+    """Return the open question of the run that comes after the answered one."""
+    while True:
+        calls = [call for call in await rt.calls.list(run_id=run_id) if call.id != answered.id]
+        if calls:
+            return calls[0]
+        await asyncio.sleep(0)
+
+
+def accepted_first() -> type[BaseModel]:
+    """Return a model that accepts every second answer, as a process does that knows only the model's schema."""
+    validations: list[str] = []
+
+    class Stay(BaseModel):
+        city: str
+
+        @field_validator("city")
+        @classmethod
+        def look_up(cls, city: str) -> str:
+            validations.append(city)
+            if city == "Atlantis" and len(validations) % 2 == 0:
+                raise ValueError("there is no such city")
+            return city
+
+    return Stay
+
+
+async def test_an_answer_that_another_process_accepted_by_the_schema_alone_is_asked_for_again() -> None:
+    async with journals.runtime(trip(question=accepted_first())) as rt:
+        call, run_id = await opened(rt)
+        await rt.calls.submit(run_id, call.id, {"action": "accept", "content": {"city": "Atlantis"}})
+        again = await next_question(rt, run_id, call)
+        assert json.loads(again.arguments)["message"] == (
+            "Where to?\n\nThe content of the answer is not what was asked for: city: there is no such city."
+        )
+        await rt.calls.submit(run_id, again.id, {"action": "accept", "content": {"city": "Rome"}})
+        assert '"content":{"city":"Rome"}' in await result(rt, run_id)
+
+
+async def test_a_question_is_asked_three_times_at_most() -> None:
+    async with journals.runtime(trip(question=accepted_first())) as rt:
+        call, run_id = await opened(rt)
+        for _ in range(2):
+            await rt.calls.submit(run_id, call.id, {"action": "accept", "content": {"city": "Atlantis"}})
+            call = await next_question(rt, run_id, call)
+        await rt.calls.submit(run_id, call.id, {"action": "accept", "content": {"city": "Atlantis"}})
+        assert "not what was asked for: city: there is no such city." in await result(rt, run_id)
 
 
 @pytest.mark.idle_clock

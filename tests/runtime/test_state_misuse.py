@@ -43,7 +43,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     "set_env of a number": (later(lambda s: s.set_env(5, "x")), "env has the name 5"),
     "set_env of a list": (later(lambda s: s.set_env(["x"], "x")), r"env has the name \['x'\]"),
     "set_env to a number": (later(lambda s: s.set_env("A", 5)), "env.A must be text"),
-    "set_env to half a character": (later(lambda s: s.set_env("A", HALF)), "env.A must not contain NUL"),
+    "set_env to half a character": (later(lambda s: s.set_env("A", HALF)), "env.A must be text without NUL"),
     "set_env of a type": (later(lambda s: s.set_env("A", "x", "other")), "env.A has a type that is neither"),
     "get_messages of text": (
         lambda s: s.get_messages("a"),

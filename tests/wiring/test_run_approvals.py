@@ -41,6 +41,30 @@ def result_of(result: tw.RunResult) -> object:
     return call.result.error or call.result.result
 
 
+async def test_an_edit_that_the_tool_does_not_take_is_asked_for_again_with_the_reason() -> None:
+    reasons: list[str | None] = []
+
+    def approve(call: tw.CallWaiting) -> dict[str, Any]:
+        reasons.append(call.error)
+        return {"approved": True, "args": {"to": "Bob", "euros": "1" if call.error is None else 1}}
+
+    assert result_of(await tw.run(clerk(PAYS), "Pay.", approve=approve)) == "Paid 1 to Bob"
+    async with tw.stream(clerk(PAYS), "Pay.", approve=approve) as stream:
+        [done] = [event async for event in stream if isinstance(event, tw.CallDone)]
+    assert done.result.result == "Paid 1 to Bob"
+    rejected = "The tool does not take these arguments: euros: must be an integer, not a string."
+    assert reasons == [None, rejected, None, rejected]
+
+
+async def test_edits_that_the_tool_never_takes_raise_an_error_that_names_the_call_and_its_paths() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await tw.run(clerk(PAYS), "Pay.", approve=lambda _: {"approved": True, "args": {"to": 7}})
+    assert refused.value.message.startswith(
+        "approve gave no valid answer for the call 'pay': The tool does not"
+    )
+    assert {each["path"] for each in refused.value.details} == {"result.args.to", "result.args.euros"}
+
+
 async def later(call: tw.CallWaiting) -> bool:
     await asyncio.sleep(0)
     return call.arguments == {"to": "Ann", "euros": 5}

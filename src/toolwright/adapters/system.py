@@ -1,15 +1,18 @@
-"""System clock, cluster clock, and generation of time-ordered ids."""
+"""The system: its clock, the cluster's clock, generation of time-ordered ids, and the trusted certificates."""
 
 import asyncio
 import itertools
 import os
+import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
-from toolwright.core.errors import StoreError
+from toolwright.core.errors import DefinitionError, StoreError
+from toolwright.core.text import brief, sentence
 
 COMPARE_EVERY = 5.0  # seconds
 SLOW = 1.0  # seconds
@@ -94,3 +97,38 @@ def _draw() -> str:
     first, *others = map("".join, zip(*[iter(drawn)] * 10, strict=True))  # ten characters each
     _randoms.extend(others)  # for the next caller, in any thread
     return first
+
+
+CERT_FILE, CERT_DIR = "SSL_CERT_FILE", "SSL_CERT_DIR"
+"""Variables that name the certificates to trust instead of the system's. The folder counts only without a file."""
+
+
+def certificates(environment: Mapping[str, str]) -> str | None:
+    """Return the variable that names the trusted certificates, with its path; None for the system's.
+
+    Raises `DefinitionError` if they cannot be read.
+    """
+    file, folders = environment.get(CERT_FILE), environment.get(CERT_DIR)
+    if file:
+        try:
+            ssl.create_default_context(cafile=file)
+        except ssl.SSLError as error:
+            raise _unusable(CERT_FILE, file, "it holds no certificates in PEM format") from error
+        except OSError as error:
+            raise _unusable(CERT_FILE, file, error.strerror or "it cannot be opened") from error
+        return f"{CERT_FILE}={file}"
+    if not folders:
+        return None
+    if not any(Path(each).is_dir() for each in folders.split(os.pathsep)):
+        raise _unusable(CERT_DIR, folders, "it is not a folder")
+    return f"{CERT_DIR}={folders}"
+
+
+def check_certificates() -> None:
+    """Raise `DefinitionError` if the certificates to trust cannot be read: nothing could be reached over TLS."""
+    certificates(os.environ)
+
+
+def _unusable(variable: str, path: str, why: str) -> DefinitionError:
+    message = f"The certificates that {variable} names cannot be read: {brief(path, 300)!r}: {why}"
+    return DefinitionError(sentence(message))

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from toolwright.adapters.system import certificates
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
 from toolwright.cli.settings import read_settings, the_app
@@ -218,6 +219,15 @@ def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
     return [*tools, *servers]
 
 
+def check_trust(environment: Mapping[str, str]) -> Finding:
+    """Check that the certificates can be read that HTTP tools, models and MCP servers are verified with."""
+    try:
+        named = certificates(environment)
+    except ToolwrightError as error:
+        return Finding("certificates", "broken", error.message)
+    return Finding("certificates", "ok", named or "those of the system")
+
+
 def check_keys(settings: Settings) -> Finding:
     """Check whether callers need a key."""
     keys, public = settings.secret_keys, settings.public_keys
@@ -361,6 +371,7 @@ def doctor(target: str | None, host: str, port: int, *, reach: bool) -> int:
             *check_mcp(settings, target),
         ]
         findings += [
+            check_trust(os.environ),
             check_keys(settings),
             check_secrets(settings),
             check_address(settings, host, port),

@@ -12,13 +12,15 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     Tag,
+    ValidationError,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
-from toolwright.core.env.env import MOST_NAMES
-from toolwright.core.limits import MOST_ERRORS
-from toolwright.core.text import quantity
+from toolwright.core.limits import MOST_ERRORS, MOST_NAMES
+from toolwright.core.plain import spell
+from toolwright.core.text import brief, quantity, sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,21 @@ def form_error(error: Mapping[str, Any], words: Vocabulary = FIELDS) -> str:
     if kind == "extra_forbidden":
         return words.unknown
     return str(error["msg"]).replace("Input should be", "must be", 1)
+
+
+def exception_text(error: BaseException) -> str:
+    """Return the text of an exception of a user's code; pydantic's own as one sentence, without the values."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    details = error.errors(include_url=False)
+    texts = dict.fromkeys(_located(each) for each in details)
+    more = f"; and {len(texts) - MOST_ERRORS} more" if len(texts) > MOST_ERRORS else ""
+    return sentence(f"Invalid {error.title}: {'; '.join([*texts][:MOST_ERRORS])}{more}")
+
+
+def _located(error: ErrorDetails) -> str:
+    text = form_error(error, ARGUMENTS)
+    return brief(f"{spell(error['loc'])}: {text}" if error["loc"] else text)
 
 
 def _sized(keyword: str, value: object, words: Vocabulary) -> str:

@@ -33,6 +33,9 @@ MAX_STATE = 1024 * 1024
 MOST_ERRORS = 50
 """Maximum number of reported errors of one input."""
 
+MOST_NAMES = 1_000
+"""Maximum number of names of variables or tenvs in one request."""
+
 OUTSIDE_TIMEOUT = 30.0
 """Default number of seconds that a call waits for a service, a person or an MCP server (D8)."""
 

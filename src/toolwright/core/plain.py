@@ -49,6 +49,10 @@ def unwritable(text: str) -> bool:
     return "\x00" in text or has_half_characters(text)
 
 
+NOT_WRITABLE = "must be text without NUL or lone surrogates"
+"""The end of the error message about a text that the journal cannot store."""
+
+
 def one_line(text: str) -> bool:
     """Return whether the text has no line breaks and no terminal control characters."""
     return (text.isascii() and text.isprintable()) or _CONTROL.search(text) is None

@@ -1,7 +1,7 @@
 """Text for messages: quotations of bounded length, sentences, quantities and hints."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import cast
 
@@ -18,13 +18,13 @@ def brief(text: str, most: int = MOST_WORDS) -> str:
     return f"{shortened}{CUT}{len(text)} characters)"
 
 
-def error_text(error: BaseException) -> str:
+def error_text(error: BaseException, text_of: Callable[[BaseException], str] = str) -> str:
     """Return the message of an error, or its type's name if it has none."""
     try:
-        text = str(error)
+        text = text_of(error)
     except (Exception, SystemExit):  # noqa: BLE001 - a user's error may not even have a text
         text = ""
-    return brief(error_message(error, text))
+    return brief(error_message(error, text, text_of))
 
 
 def first_error(error: BaseException) -> BaseException:
@@ -37,16 +37,16 @@ def first_error(error: BaseException) -> BaseException:
 _FEW = 5  # maximum errors of a group
 
 
-def error_message(error: BaseException, text: str) -> str:
+def error_message(error: BaseException, text: str, text_of: Callable[[BaseException], str] = str) -> str:
     """Return the message of an error, or its type's name; both for an error whose message is only a missing key.
 
-    The message of a group is followed by the messages of its first errors.
+    The message of a group is followed by the messages of its first errors, whose texts are those of `text_of`.
     """
     if isinstance(error, KeyError) and len(error.args) == 1 and text == repr(error.args[0]):
         return f"{type(error).__name__}: {text}"
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)  # isinstance does not check the items
-        first = [error_message(each, str(each).strip()) for each in group.exceptions[:_FEW]]
+        first = [error_message(each, text_of(each).strip(), text_of) for each in group.exceptions[:_FEW]]
         return f"{text}: {'; '.join(first)}"
     return text or type(error).__name__
 

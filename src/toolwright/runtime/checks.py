@@ -2,7 +2,7 @@
 
 from toolwright.core.checks import Kinds, brief_value, invalid_value, misfit
 from toolwright.core.errors import NotFound
-from toolwright.core.plain import unwritable
+from toolwright.core.plain import NOT_WRITABLE, unwritable
 from toolwright.core.text import brief
 
 _LARGEST = 2**63 - 1  # the largest number that every store can hold
@@ -46,7 +46,7 @@ def by_text(name: str, value: str | None) -> str | None:
     """Return the text of a filter. Raises `InvalidRequest` unless it is text that every store can hold."""
     if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         refuse_object(name.removesuffix("_id"), value)
-        raise invalid_value(name, "must be text without NUL or lone surrogates")
+        raise invalid_value(name, NOT_WRITABLE)
     return value
 
 

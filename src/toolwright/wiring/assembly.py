@@ -11,7 +11,7 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.prompt import Context
 from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.store import Store
-from toolwright.core.mcp.questions import handler_tools
+from toolwright.core.mcp.questions import OpenForms, handler_tools
 from toolwright.core.mcp.records import TASK
 from toolwright.core.ports import Motor
 from toolwright.core.requests.speaker import RequestAgents
@@ -105,6 +105,7 @@ class _Shared:
     mcp_offers: McpOffers
     model_answers: ModelAnswers
     outage: Outage
+    forms: OpenForms
 
 
 def assemble(
@@ -226,7 +227,13 @@ def _unready(settings: Settings, motor: Motor) -> str | None:
 def _pending(shared: _Shared, drainer: RunWorker) -> PendingCalls:
     """Return the service for calls that wait for an external result."""
     return PendingCalls(
-        shared.services, shared.agents, shared.lineages, drainer.known, shared.keeper, shared.membership
+        shared.services,
+        shared.agents,
+        shared.lineages,
+        drainer.known,
+        shared.keeper,
+        shared.membership,
+        shared.forms,
     )
 
 
@@ -313,6 +320,7 @@ def _shared(
         mcp_offers=McpOffers(parts.mcp, store, clock),
         model_answers=model_answers,
         outage=parts.outage or Outage(clock),
+        forms=OpenForms(),
     )
 
 
@@ -329,7 +337,9 @@ def _drainer(
     delegates = Delegates(shared.catalog, shared.agents, shared.request_agents, subagents)
     executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
     calls = Calls(parts.inline_executors, keeper)
-    handlers = Handlers(executors, parts.bus, keeper, environment, store, parts.sandbox, parts.abort_grace)
+    handlers = Handlers(
+        executors, parts.bus, keeper, environment, store, parts.sandbox, shared.forms, parts.abort_grace
+    )
     model_answers, windows = shared.model_answers, shared.model_answers.windows
     nested = Nested(store, windows.with_reader)
     rounds = Rounds(store, shared.deliveries)

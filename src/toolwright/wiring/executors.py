@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from toolwright.core.errors import MissingExtra, missing_extra
+from toolwright.core.errors import DefinitionError, MissingExtra, missing_extra
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts
@@ -45,12 +45,15 @@ class HttpTools:
         if self._executor is None:
             # lazily: an app may have no such tool
             module = import_module("toolwright.adapters.executors.http")
-            executor: HttpExecutor = module.HttpExecutor(
-                allow=self._settings.http_allow,
-                max_answer=self._settings.max_http_answer,
-                max_values=self._settings.max_json_values,
-                telemetry=self._telemetry,
-            )
+            try:
+                executor: HttpExecutor = module.HttpExecutor(
+                    allow=self._settings.http_allow,
+                    max_answer=self._settings.max_http_answer,
+                    max_values=self._settings.max_json_values,
+                    telemetry=self._telemetry,
+                )
+            except DefinitionError as error:  # the certificates cannot be read
+                return ToolResult.fail(error.message, error_code="http_unreachable")
             self._executor = executor
         return await self._executor(prepared, state)
 

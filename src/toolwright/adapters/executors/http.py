@@ -24,6 +24,7 @@ from toolwright.adapters.executors.request import (
     pool,
     resolve,
 )
+from toolwright.adapters.system import check_certificates
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_text import NotJson, TooManyValues, parse_json
@@ -248,7 +249,12 @@ def open_exchange(
     network: httpcore2.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Exchange:
-    """Open connection pools for requests with answers of limited size. `aclose` closes them."""
+    """Open connection pools for requests with answers of limited size. `aclose` closes them.
+
+    Raises `DefinitionError` if the trusted certificates cannot be read.
+    """
+    if tls is None:
+        check_certificates()
     context = tls or httpx2.create_ssl_context()
     return Exchange(
         pool(AllowedNetwork(resolve, anywhere, network), context),

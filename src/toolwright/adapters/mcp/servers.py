@@ -30,8 +30,9 @@ from toolwright.adapters.mcp.peer import NoPeer, error_line, within
 from toolwright.adapters.mcp.results import content_of, parsed_answer, validated_result
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
 from toolwright.adapters.mcp.transport import OWN_CODES, SESSION_GONE, Lost, client
+from toolwright.adapters.system import check_certificates
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import InvalidJSON
+from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import MOST_LISTED, ListingError, McpListing, McpPrompts, read_prompts
 from toolwright.core.mcp.offered import FILE_NAME, OWN_FILES
@@ -420,6 +421,10 @@ class McpConnections:
 
     def _client(self, target: McpTarget, lost: Lost) -> httpx2.AsyncClient:
         if self._tls is None:
+            try:
+                check_certificates()
+            except DefinitionError as error:
+                raise McpUnavailable(error.message) from error
             self._tls = httpx2.create_ssl_context()
         network = self._as_written if target.server.trusted else self._guarded
         return client(network, self._tls, target.headers, lost)

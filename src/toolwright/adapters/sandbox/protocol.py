@@ -11,6 +11,7 @@ from typing import NoReturn, cast
 from toolwright.adapters.sandbox.handle import Log
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
 from toolwright.core.errors import InvalidJSON
+from toolwright.core.forms import exception_text
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.plain import plain, surely_longer
 from toolwright.core.state.sandbox import CodeError, CodeOptions, CodeResult, HostFunction, ended
@@ -68,7 +69,7 @@ class HostFunctions:
             raise HostError(f"{name!r} was cancelled.") from error
         except BaseException as error:
             # A host function can raise anything, including exceptions that would end the server.
-            raise HostError(error_text(error)) from error
+            raise HostError(error_text(error, exception_text)) from error
 
     async def _returned(
         self, function: HostFunction, args: Sequence[JSON], keywords: Mapping[str, JSON]

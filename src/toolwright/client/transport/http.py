@@ -99,6 +99,8 @@ _STATUSES: Mapping[int, Kind] = {
     504: errors.AnswerLost,
 }
 """Error classes for answers without one of our codes, such as those of proxies."""
+_OF_ITEMS = frozenset({NOT_FOUND, 405, 409, 410})
+"""Statuses that say something about the requested item, if a Toolwright server answers. A proxy does not know it."""
 
 LONGEST_TEXT = 300  # characters of an answer that an error message quotes
 
@@ -107,7 +109,12 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> Toolwrig
     """Return the error for an answer with that status."""
     fields = json_object(body)
     text = fields.get("error")
-    message = text if isinstance(text, str) and text else _generic_message(status, body)
+    is_ours = isinstance(text, str) and bool(text)
+    message = str(text) if is_ours else _generic_message(status, body)
+    if not is_ours and status in _OF_ITEMS:
+        return BadAnswer(
+            f"{sentence(message)} This is not an answer of a Toolwright server: check the base URL."
+        )
     code = fields.get("code")
     kind = CODES.get(code) if isinstance(code, str) else None
     return _error(kind or _by_status(status), message, fields, retry_after(headers))
@@ -224,6 +231,8 @@ class Http:
                 raise InvalidRequest(
                     f"{name} must be a number of seconds above 0, not {brief_value(seconds)}."
                 )
+        if not any(each.__name__ == "AsyncClient" for each in type(http).__mro__):
+            raise InvalidRequest(f"http must be an AsyncClient of httpx2 or httpx, not {_type_of(http)}.")
         self._identity = identity
         self._http = cast("httpx2.AsyncClient", http)
         self._library = _library_of(http)
@@ -254,9 +263,12 @@ class Http:
             try:
                 answer = await self.once(method, path, body, query)
                 limited = answer.status == TOO_MANY_REQUESTS
-                if 200 <= answer.status < 300 or (lost and method == "DELETE" and answer.status == NOT_FOUND):
+                if 200 <= answer.status < 300:
                     return answer
-                raise error_from(answer.status, answer.headers, answer.body)
+                failure = error_from(answer.status, answer.headers, answer.body)
+                if lost and method == "DELETE" and isinstance(failure, errors.NotFound):
+                    return answer
+                raise failure
             except RETRIABLE as error:
                 failures += 1
                 # A request that may have been processed is only repeated if that has no further effect.
@@ -302,6 +314,10 @@ class Http:
         content: bytes | None,
         timeout: httpx2.Timeout,
     ) -> AsyncGenerator[httpx2.Response]:
+        if self._http.is_closed:
+            raise InvalidRequest(
+                "This client is closed. Create another one, or close it after its last request."
+            )
         params = {name: each for name, each in (query or {}).items() if each is not None}
         identity = await self._identity.headers()
         with self._translated():
@@ -392,6 +408,16 @@ class _Library(Protocol):
     TransportError: type[httpx2.TransportError]
     DecodingError: type[httpx2.DecodingError]
     InvalidURL: type[httpx2.InvalidURL]
+
+
+def _type_of(value: object) -> str:
+    """Return the name of a value's type, with its library if that is another one than Python."""
+    kind = type(value)
+    return (
+        kind.__name__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    )
 
 
 def _library_of(http: HttpClient) -> _Library:

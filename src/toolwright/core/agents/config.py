@@ -26,7 +26,7 @@ from toolwright.core.agents.prompt import (
     Context,
     Prompt,
 )
-from toolwright.core.env.env import MOST_NAMES, Variable
+from toolwright.core.env.env import Variable
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.forms import (
     MOST_TOOLS,
@@ -41,7 +41,7 @@ from toolwright.core.forms import (
     kind_of,
 )
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_ERRORS
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_ERRORS, MOST_NAMES
 from toolwright.core.mcp.config import McpForm, read_servers
 from toolwright.core.model import Reasoning, ToolChoice
 from toolwright.core.schemas.output import Output

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from toolwright.core.agents.schedule import Schedule, read_schedule
 from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.plain import unwritable
+from toolwright.core.plain import NOT_WRITABLE, unwritable
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import Record, Stored, changed, value
 
@@ -244,8 +244,9 @@ def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -
             timezone=change.timezone,
         )
     except InvalidRequest as error:
-        detail = {"path": where, "message": error.message.rstrip(".")}
-        raise InvalidRequest(f"{where}: {error.message}", [detail]) from error
+        paths = [f"{where}.{each['path']}" for each in error.details] or [where]
+        details = [{"path": path, "message": error.message.rstrip(".")} for path in paths]
+        raise InvalidRequest(f"{where}: {error.message}", details) from error
 
 
 def _ids(noun: str, requested: Sequence[str | None], new_id: Callable[[int], str]) -> list[str]:
@@ -314,5 +315,5 @@ def _key(where: str, text: str) -> str:
     """Return a memory's key. Raises `InvalidRequest` if a journal could not store it."""
     key = _text(where, text, None, LONGEST_NAME)
     if unwritable(key):
-        raise invalid_value(where, "must be text without NUL or lone surrogates")
+        raise invalid_value(where, NOT_WRITABLE)
     return key

@@ -93,12 +93,16 @@ class CallDone:
 
 @dataclass(frozen=True, slots=True)
 class CallWaiting:
-    """The run waits for the result of a call; `reason` is the run's reason, such as `calls`, `child` or `approval`."""
+    """The run waits for the result of a call; `reason` is the run's reason, such as `calls`, `child` or `approval`.
+
+    `error` says why the previous answer of `approve` was rejected; None the first time, and in streams.
+    """
 
     call_id: str
     name: str
     arguments: JSON
     reason: str
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

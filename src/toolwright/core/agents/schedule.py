@@ -93,7 +93,9 @@ def read_duration(value: float | str) -> timedelta:
     except OverflowError:  # an integer too large for a float
         seconds = inf
     if not 0 < seconds <= FURTHEST.total_seconds() or not (duration := timedelta(seconds=seconds)):
-        raise InvalidRequest(f"runAfter must be positive and at most ten years, not {_brief_repr(value)}.")
+        raise _invalid(
+            "runAfter", f"runAfter must be positive and at most ten years, not {_brief_repr(value)}."
+        )
     return duration
 
 
@@ -109,11 +111,11 @@ def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
         # A time that occurs twice is found by its first occurrence, which can be in the past.
         upcoming = next((at for at in (each.astimezone(UTC) for each in times) if at > after), None)
     except CronSimError as error:
-        raise InvalidRequest(
-            sentence(f"The cron {_brief_repr(cron)} is not valid: {str(error).lower()}")
+        raise _invalid(
+            "cron", sentence(f"The cron {_brief_repr(cron)} is not valid: {str(error).lower()}")
         ) from error
     if upcoming is None:
-        raise InvalidRequest(f"The cron {_brief_repr(cron)} never matches a date.")
+        raise _invalid("cron", f"The cron {_brief_repr(cron)} never matches a date.")
     return upcoming
 
 
@@ -121,9 +123,10 @@ def _fields(cron: str) -> str:
     fields = _NICKNAMES.get(cron.strip().lower(), cron)
     count = len(fields.split())
     if count != 5 or len(fields) > LONGEST_SCHEDULE:
-        raise InvalidRequest(
-            "A cron expression must have five fields (minute, hour, day of month, month, day of week), "
-            f"not {_brief_repr(cron)}."
+        raise _invalid(
+            "cron",
+            "A cron expression must have five fields (minute, hour, day of month, month, day of week), or be one of "
+            f"{', '.join(_NICKNAMES)}, not {_brief_repr(cron)}.",
         )
     return fields
 
@@ -131,8 +134,10 @@ def _fields(cron: str) -> str:
 def _seconds_of(text: str) -> float:
     lowered = text.strip().lower()
     if len(lowered) > LONGEST_SCHEDULE or _DURATION.fullmatch(lowered) is None:
-        raise InvalidRequest(
-            f"runAfter must be a number of milliseconds, or text such as '5 hours' or '1h30m', not {_brief_repr(text)}."
+        raise _invalid(
+            "runAfter",
+            "runAfter must be a number of milliseconds, or text such as '5 hours' or '1h30m', "
+            f"not {_brief_repr(text)}.",
         )
     counted: list[tuple[str, str]] = _COUNTED.findall(lowered)
     return sum((1.0 if number in ("a", "an") else float(number)) * _SECONDS[unit] for number, unit in counted)
@@ -145,22 +150,25 @@ def _instant(text: str, timezone: str | None, now: datetime) -> datetime:
             at = at.replace(tzinfo=_check_timezone(text, timezone))
         at = at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InvalidRequest(
-            f"scheduledAt must be a timestamp such as '2030-05-01T09:00:00+02:00', not {_brief_repr(text)}."
+        raise _invalid(
+            "scheduledAt",
+            f"scheduledAt must be a timestamp such as '2030-05-01T09:00:00+02:00', not {_brief_repr(text)}.",
         ) from error
     if at <= now:
-        raise InvalidRequest(
-            f"scheduledAt {_brief_repr(text)} is in the past: it is {now.isoformat(timespec='seconds')}."
+        raise _invalid(
+            "scheduledAt",
+            f"scheduledAt {_brief_repr(text)} is in the past: it is {now.isoformat(timespec='seconds')}.",
         )
     if at - now > FURTHEST:
-        raise InvalidRequest(f"scheduledAt {_brief_repr(text)} is more than ten years away.")
+        raise _invalid("scheduledAt", f"scheduledAt {_brief_repr(text)} is more than ten years away.")
     return at
 
 
 def _check_timezone(text: str, timezone: str | None) -> tzinfo:
     if timezone is None:
-        raise InvalidRequest(
-            f"scheduledAt {_brief_repr(text)} has no offset: add one such as 'Z' or '+02:00', or give a timezone."
+        raise _invalid(
+            "scheduledAt",
+            f"scheduledAt {_brief_repr(text)} has no offset: add one such as 'Z' or '+02:00', or give a timezone.",
         )
     return _zone(timezone)
 
@@ -171,9 +179,13 @@ def _zone(timezone: str | None) -> tzinfo:
     try:
         return ZoneInfo(timezone)
     except (KeyError, ValueError, OSError) as error:
-        raise InvalidRequest(
-            f"There is no timezone {_brief_repr(timezone)}: name one such as 'Europe/Berlin'."
+        raise _invalid(
+            "timezone", f"There is no timezone {_brief_repr(timezone)}: name one such as 'Europe/Berlin'."
         ) from error
+
+
+def _invalid(field: str, message: str) -> InvalidRequest:
+    return InvalidRequest(message, [{"path": field, "message": message.rstrip(".")}])
 
 
 def _brief_repr(value: object) -> str:

@@ -13,7 +13,7 @@ from pydantic_core import to_json, to_jsonable_python
 from toolwright.core.arguments.errors import FieldError, InvalidArguments, built_errors, place_in, within
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.depends import Dependency
-from toolwright.core.forms import form_error
+from toolwright.core.forms import exception_text, form_error
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.plain import Path, plain, spell
 from toolwright.core.text import error_text
@@ -174,7 +174,9 @@ def _build_default(key: str, default: Callable[[], object]) -> object:
     try:
         return default()
     except (Exception, SystemExit) as error:  # a user-defined default factory can raise anything
-        raise InvalidArguments([FieldError((key,), f"has no default: {error_text(error)}")]) from error
+        raise InvalidArguments(
+            [FieldError((key,), f"has no default: {error_text(error, exception_text)}")]
+        ) from error
 
 
 def build_model(builder: Builder, value: JSON, path: Path = ()) -> object:

@@ -19,6 +19,7 @@ Kind = jsonschema_rs.ValidationErrorKind
 Branch: TypeAlias = list[jsonschema_rs.ValidationError]
 OUT_OF_RANGE = "is out of the range of numbers"
 _MAX_SHOWN = 300
+_LONGEST_SENT = 60  # characters of a sent value that an error quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,26 @@ def built_errors(error: ValidationError, value: JSON) -> list[FieldError]:
     """Convert pydantic's errors of a value that its schema accepts, such as those of a user's validators."""
     details = error.errors(include_url=False, include_input=False)
     places = [place_in(value, each["loc"][: -1 if each["type"] == "missing" else None]) for each in details]
-    return [_built_error(each, place) for each, place in _meant([*zip(details, places, strict=True)])]
+    meant = _meant([*zip(details, places, strict=True)])
+    unions: dict[Path, dict[Path, list[FieldError]]] = {}
+    for number, (each, place) in enumerate(meant):
+        # an error outside unions is alone in a group of its own
+        branch = place.branches[0] if place.branches else (number, "")
+        unions.setdefault(branch[:-1], {}).setdefault(branch, []).append(_built_error(each, place))
+    return [
+        field_error
+        for union, branches in unions.items()
+        for field_error in _of_any_branch(place_in(value, union).path, [*branches.values()])
+    ]
+
+
+def _of_any_branch(union: Path, branches: list[list[FieldError]]) -> Iterator[FieldError]:
+    """Yield the errors of the only branch of a union, or one error that names those of all its branches."""
+    alternatives = [*dict.fromkeys(map(tuple, branches))]
+    if len(alternatives) == 1:
+        yield from alternatives[0]
+    else:
+        yield _fits_none(union, alternatives)
 
 
 def _meant(built: _Built) -> _Built:
@@ -154,11 +174,29 @@ def _best_branch(error: jsonschema_rs.ValidationError, branches: list[Branch]) -
         if len(branch_errors) == 1:
             yield from next(iter(branch_errors))
         else:
-            yield FieldError(
-                path, f"fits none of the forms it may have: {_shared_errors([*branch_errors], len(path))}"
-            )
+            yield _fits_none(path, [*branch_errors])
         return
-    yield FieldError(path, f"must be {_alternatives(branches, path)}, not {type_name(_instance(error))}")
+    yield FieldError(
+        path, f"must be {_alternatives(branches, path)}, not {_sent(_instance(error), branches)}"
+    )
+
+
+def _sent(value: JSON, branches: list[Branch]) -> str:
+    """Return the value that was sent, if constants of its type are expected; otherwise its type."""
+    constants = [each for branch in branches for error in branch for each in _constants(error)]
+    written = dumps_unescaped(value) if isinstance(value, str | int | float) else ""
+    is_quoted = 0 < len(written) <= _LONGEST_SENT and any(type(each) is type(value) for each in constants)
+    return written if is_quoted else type_name(value)
+
+
+def _constants(error: jsonschema_rs.ValidationError) -> list[Any]:  # JSON, typed more widely by the library
+    match error.kind:
+        case Kind.Constant(constant):
+            return [constant]
+        case Kind.Enum(options):
+            return options
+        case _:
+            return []
 
 
 _MOST_WAYS = 5
@@ -168,6 +206,10 @@ def _distance(branch: Branch) -> tuple[int, int, int]:
     """Return the distance of a value from a branch of a union: differing constants, its form, then limits."""
     limits = sum(error.kind.name in LIMITS for error in branch)
     return sum(map(_is_tag, branch)), len(branch) - limits, limits
+
+
+def _fits_none(union: Path, branches: list[tuple[FieldError, ...]]) -> FieldError:
+    return FieldError(union, f"fits none of the forms it may have: {_shared_errors(branches, len(union))}")
 
 
 def _shared_errors(branches: list[tuple[FieldError, ...]], depth: int) -> str:

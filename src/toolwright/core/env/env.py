@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import unwritable
+from toolwright.core.limits import MOST_NAMES
+from toolwright.core.plain import NOT_WRITABLE, unwritable
 from toolwright.core.text import brief, sentence
 from toolwright.core.value import value
 
@@ -20,7 +21,6 @@ EnvInput: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
 Text without a type has the declared type, or is a secret.
 """
 
-MOST_NAMES = 1_000  # in one request
 LONGEST_NAME = 200  # characters
 LONGEST_VALUE = 64 * 1024  # characters
 
@@ -131,7 +131,7 @@ def _value(text: object, path: str) -> str:
     if len(text) > LONGEST_VALUE:
         raise _invalid_value(path, f"must have at most {LONGEST_VALUE} characters")
     if not _writes(text):
-        raise _invalid_value(path, "must not contain NUL characters or lone surrogates")
+        raise _invalid_value(path, NOT_WRITABLE)
     return text
 
 

@@ -1,16 +1,21 @@
 """Tools that only handlers call, through methods of their `ThreadState`, and the answers to their questions."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast, get_args
 
-from toolwright.core.arguments.errors import details_of, join_errors, within
+from pydantic import BaseModel, ValidationError
+
+from toolwright.core.arguments.errors import FieldError, built_errors, details_of, join_errors, within
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.forms import exception_text
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.results.result import ToolResult
-from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, SAMPLE, Action, Elicited
-from toolwright.core.text import sentence
+from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, SAMPLE, Action, Elicited, form_of
+from toolwright.core.text import error_text, sentence
+from toolwright.core.threads.call import Call
 from toolwright.core.tools.tool import Tool
 
 _QUESTION = Tool(
@@ -75,8 +80,41 @@ def check_question(asked: Mapping[str, JSON]) -> None:
         raise InvalidRequest(sentence(f"The schema of a question is not valid: {error}")) from error
 
 
-def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
-    """Validate the answer to a question and return it, with the defaults of omitted fields. Raises `InvalidRequest`."""
+class OpenForms:
+    """The pydantic models of the questions that handlers ask in this process, by the handlers' calls.
+
+    A question's row has only the model's schema, which does not have the model's own validators.
+    """
+
+    def __init__(self) -> None:
+        self._models: dict[str, list[type[BaseModel]]] = {}
+
+    @contextmanager
+    def open(self, call_id: str, model: type[BaseModel] | None) -> Generator[None]:
+        """Hold the model of a question of that call, if it has one, as long as the question is open."""
+        if model is None:
+            yield
+            return
+        models = self._models.setdefault(call_id, [])
+        models.append(model)
+        try:
+            yield
+        finally:
+            models.remove(model)
+            if not models:
+                del self._models[call_id]
+
+    def model(self, question: Call, asked: Mapping[str, JSON]) -> type[BaseModel] | None:
+        """Return the model of the question, or None if its handler runs in another process, or gave a schema."""
+        models = self._models.get(question.parent_id or "", ())
+        return next((each for each in models if form_of(each) == asked.get("requestedSchema")), None)
+
+
+def read_answer(asked: Mapping[str, JSON], answer: JSON, model: type[BaseModel] | None = None) -> Elicited:
+    """Validate the answer to a question and return it, with the defaults of omitted fields. Raises `InvalidRequest`.
+
+    Content that the schema accepts is validated by the `model` too, if there is one.
+    """
     if not isinstance(answer, dict) or answer.get("action") not in get_args(Action):
         raise InvalidRequest(
             "The answer to a question must be an object with an action: 'accept', 'decline' or 'cancel'.",
@@ -89,6 +127,8 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
     content = answer.get("content")
     entered = _with_defaults({} if content is None else content, schema)
     errors = ResultValidator(schema, ELICIT).errors(entered)
+    if model is not None and not errors:
+        errors = _model_errors(model, cast("JSONObject", entered))
     if errors:
         raise InvalidRequest(
             sentence(f"The content of the answer is not what was asked for: {join_errors(errors)}"),
@@ -97,11 +137,21 @@ def read_answer(asked: Mapping[str, JSON], answer: JSON) -> Elicited:
     return Elicited(action="accept", content=cast("JSONObject", entered))
 
 
-def elicited(asked: Mapping[str, JSON], result: ToolResult) -> Elicited:
-    """Return the answer in a call's result. A failed call has no answer."""
+def _model_errors(model: type[BaseModel], content: JSONObject) -> list[FieldError]:
+    try:
+        model.model_validate_json(dumps(content))
+    except ValidationError as error:
+        return built_errors(error, content)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a validator of the user's model can raise anything
+        return [FieldError((), error_text(error, exception_text))]
+    return []
+
+
+def elicited(asked: Mapping[str, JSON], result: ToolResult, model: type[BaseModel] | None = None) -> Elicited:
+    """Return the answer in a call's result. A failed call has no answer. Raises `InvalidRequest`, as `read_answer`."""
     if result.status == "error":
         return Elicited(action="cancel", reason=result.error)
-    return read_answer(asked, result.result)
+    return read_answer(asked, result.result, model)
 
 
 def _with_defaults(content: JSON, schema: JSONObject) -> Any:  # the person's input

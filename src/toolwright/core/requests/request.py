@@ -25,6 +25,7 @@ from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM
 from toolwright.core.model import ModelSettings, Reasoning
 from toolwright.core.plain import (
     NOT_ONE_LINE,
+    NOT_WRITABLE,
     has_more_values,
     one_line,
     plain,
@@ -44,7 +45,7 @@ Role: TypeAlias = Literal["user", "assistant", "system"]
 
 def _checked_text(text: str) -> str:
     if unwritable(text):
-        raise ValueError("must not contain NUL")
+        raise ValueError(NOT_WRITABLE)
     return text
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TypeGuard, cast
 
 from toolwright.core.errors import InvalidJSON
+from toolwright.core.forms import exception_text
 from toolwright.core.plain import plain
 from toolwright.core.results.content import (
     Attachment,
@@ -166,7 +167,7 @@ def media_name(mime_type: str, number: int = 1, kind: str = "image") -> str:
 
 def _message(error: BaseException) -> str:
     try:
-        return error_message(error, str(error).strip())
+        return error_message(error, exception_text(error).strip(), exception_text)
     except (Exception, SystemExit):  # noqa: BLE001 - a user's exception may not even have a text
         return type(error).__name__
 

@@ -8,7 +8,7 @@ from typing import cast
 from toolwright.core.checks import brief_value, misfit
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.plain import NOT_WRITABLE, plain, unwritable
 from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_parts
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import BUILT_IN
@@ -26,7 +26,7 @@ def text(what: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidRequest(f"{what} must be text, not {brief_value(value)}.")
     if unwritable(value):
-        raise InvalidRequest(f"{what} must be text without NUL or lone surrogates.")
+        raise InvalidRequest(f"{what} {NOT_WRITABLE}.")
     return str.__str__(value)
 
 

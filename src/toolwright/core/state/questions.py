@@ -56,14 +56,22 @@ def form_of(schema: object) -> JSONObject:
     """Return the JSON Schema of the requested input: an object of plain fields. Raises `InvalidRequest`."""
     if schema is None:
         return {"type": "object", "properties": {}}
-    if isinstance(schema, type) and issubclass(cast("type[object]", schema), BaseModel):
-        schema = cast("type[BaseModel]", schema).model_json_schema()
+    model = model_of(schema)
+    if model is not None:
+        schema = model.model_json_schema()
     copy = plain(schema)
     if not isinstance(copy, dict) or copy.get("type") != "object":
         raise InvalidRequest(
             f"The schema of a question must be an object schema or a pydantic model, not {brief_value(schema)}."
         )
     return copy
+
+
+def model_of(schema: object) -> type[BaseModel] | None:
+    """Return the pydantic model that a handler gave as the form of a question, or None for a JSON Schema."""
+    if isinstance(schema, type) and issubclass(cast("type[object]", schema), BaseModel):
+        return cast("type[BaseModel]", schema)
+    return None
 
 
 def question_of(call: Call) -> JSONObject | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.plain import plain, unwritable
+from toolwright.core.plain import NOT_WRITABLE, plain, unwritable
 from toolwright.core.text import quantity
 from toolwright.core.value import changed, value
 
@@ -177,9 +177,7 @@ def read_options(options: object = None, **more: object) -> CodeOptions:
 def admit(source: object, options: CodeOptions, limits: CodeLimits) -> tuple[str, CodeOptions]:
     """Return the source and its options with all defaults, within the limits. Raises `InvalidRequest`."""
     if not isinstance(source, str) or unwritable(source):
-        raise InvalidRequest(
-            f"The code must be text without NUL or lone surrogates, not {brief_value(source)}."
-        )
+        raise InvalidRequest(f"The code {NOT_WRITABLE}, not {brief_value(source)}.")
     options = read_options(options)
     timeout = min(limits.timeout, limits.longest) if options.timeout is None else options.timeout
     memory = limits.memory if options.memory_limit_bytes is None else options.memory_limit_bytes
@@ -302,9 +300,7 @@ def _modules(value: object) -> object:
     sources = _mapping("modules", value, "of sources by name", _NAME)
     for name, source in sources.items():
         if not isinstance(source, str) or unwritable(source):
-            raise InvalidRequest(
-                f"The module {name!r} must be text without NUL or lone surrogates, not {brief_value(source)}."
-            )
+            raise InvalidRequest(f"The module {name!r} {NOT_WRITABLE}, not {brief_value(source)}.")
     return sources
 
 

@@ -143,10 +143,10 @@ class ThreadState(Protocol):
     ) -> Elicited:
         """Ask a person and wait for the answer for up to an hour. The call's timeout is paused in the meantime.
 
-        `schema` is the JSON Schema of an object of plain fields, or a pydantic model. With `url` the person is sent to
-        that page. `source` names the asking party if it is not the tool itself. The question is a pending call, a child
-        of this one. It is answered by a person in the space, by a service over the API, or by the host's user in a call
-        over MCP. Raises `InvalidRequest` for an invalid question.
+        `schema` is the JSON Schema of an object of plain fields, or a pydantic model, whose validators apply too. With
+        `url` the person is sent to that page. `source` names the asking party if it is not the tool itself. The
+        question is a pending call, a child of this one. It is answered by a person in the space, by a service over the
+        API, or by the host's user in a call over MCP. Raises `InvalidRequest` for an invalid question.
         """
         ...
 

@@ -12,7 +12,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import MAX_DESCRIPTION
-from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
+from toolwright.core.plain import NOT_ONE_LINE, NOT_WRITABLE, one_line, plain, unwritable
 from toolwright.core.ports import Clock, NewId
 
 LONGEST_NAME = 200  # characters
@@ -47,8 +47,7 @@ def check_lengths(config: JSON) -> None:
 
 def check_text(path: str, text: object) -> None:
     if not isinstance(text, str) or unwritable(text):
-        error = "must be text without NUL and lone surrogates"
-        raise InvalidRequest(f"{path} {error}.", [{"path": path, "message": error}])
+        raise InvalidRequest(f"{path} {NOT_WRITABLE}.", [{"path": path, "message": NOT_WRITABLE}])
 
 
 def read_object(config: JSON) -> JSONObject:

@@ -12,6 +12,7 @@ from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.json_value import JSON
+from toolwright.core.mcp.questions import OpenForms
 from toolwright.core.ports import Bus
 from toolwright.core.results.result import Outcome, Pending, ToolResult
 from toolwright.core.results.returned import attached_text
@@ -52,6 +53,7 @@ class Handlers:
         environment: Environment,
         store: Store,
         sandbox: Sandbox,
+        forms: OpenForms,
         abort_grace: float = ABORT_GRACE,
     ) -> None:
         self._executors = executors
@@ -60,6 +62,7 @@ class Handlers:
         self._environment = environment
         self._store = store
         self._sandbox = sandbox
+        self._forms = forms
         self._abort_grace = abort_grace
 
     def state(
@@ -75,6 +78,7 @@ class Handlers:
             invoke,
             self._store,
             self._sandbox,
+            self._forms,
             children,
         )
 

@@ -37,7 +37,7 @@ from toolwright.core.journal.units import (
     Unit,
 )
 from toolwright.core.json_value import JSON
-from toolwright.core.mcp.questions import read_answer
+from toolwright.core.mcp.questions import OpenForms, read_answer
 from toolwright.core.plain import plain
 from toolwright.core.results.result import CALL_CANCELLED, ToolResult
 from toolwright.core.spaces.space import entity_of
@@ -79,6 +79,7 @@ class PendingCalls:
         known: Callable[[str], Redactor],
         files: FileKeeper,
         membership: Membership,
+        forms: OpenForms,
     ) -> None:
         self._telemetry = services.telemetry
         self._store = services.store
@@ -88,6 +89,7 @@ class PendingCalls:
         self._redactor_of = known
         self._files = files
         self._membership = membership
+        self._forms = forms
         self._clock = services.clock
         self._new_id = services.new_id
 
@@ -174,7 +176,7 @@ class PendingCalls:
             raise CallResolved(APPROVED)
         question = question_of(call)
         if question is not None and outcome.status == "success":
-            read_answer(question, outcome.result)
+            read_answer(question, outcome.result, self._forms.model(call, question))
         return await self._submit(Submit, call, run, await self._cleaned(redactor, outcome))
 
     async def _submit(

@@ -14,7 +14,15 @@ from toolwright.core.errors import AlreadyExists, Forbidden, InvalidJSON, Invali
 from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity, SetEnv
 from toolwright.core.json_value import JSON
-from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
+from toolwright.core.plain import (
+    LONG_KEY,
+    NOT_ONE_LINE,
+    NOT_WRITABLE,
+    has_long_key,
+    one_line,
+    plain,
+    unwritable,
+)
 from toolwright.core.spaces.space import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
@@ -246,7 +254,7 @@ def _text(path: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise _invalid_value(path, f"must be text, not {type(value).__name__}")
     if value is not None and unwritable(value):
-        raise _invalid_value(path, "must not contain NUL or lone surrogates")
+        raise _invalid_value(path, NOT_WRITABLE)
     return value
 
 

@@ -8,7 +8,15 @@ from typing import cast, get_args
 from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSONObject
-from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
+from toolwright.core.plain import (
+    LONG_KEY,
+    NOT_ONE_LINE,
+    NOT_WRITABLE,
+    has_long_key,
+    one_line,
+    plain,
+    unwritable,
+)
 from toolwright.core.spaces.space import DeliveryOrder, Space, SpaceFields, SpaceKind
 from toolwright.core.value import changed
 
@@ -70,7 +78,7 @@ def text_of(path: str, value: object) -> str | None:
     if not isinstance(value, str):
         raise invalid_value(path, f"must be text, not {brief_value(value)}")
     if unwritable(value):
-        raise invalid_value(path, "must not contain NUL or lone surrogates")
+        raise invalid_value(path, NOT_WRITABLE)
     if len(value) > LONGEST_TEXT:
         raise invalid_value(path, f"must have at most {LONGEST_TEXT} characters")
     return value

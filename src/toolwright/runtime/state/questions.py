@@ -2,16 +2,33 @@
 
 from collections.abc import Sequence
 
+from pydantic import BaseModel
+
+from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSONObject
-from toolwright.core.mcp.questions import check_question, elicited
-from toolwright.core.state.questions import ELICIT, SAMPLE, Elicited, Sampled, question, sampled, sampling
+from toolwright.core.mcp.questions import OpenForms, check_question, elicited
+from toolwright.core.state.questions import (
+    ELICIT,
+    SAMPLE,
+    Elicited,
+    Sampled,
+    model_of,
+    question,
+    sampled,
+    sampling,
+)
 from toolwright.runtime.state.facts import Facts, NestedCalls
+
+MOST_ASKED = 3
+"""Maximum number of times that a question is asked whose answers its model rejects after they were submitted."""
 
 
 class Questions(Facts):
     """Asks questions with nested calls of the handler's call, recorded, shown and answered like any call."""
 
-    __slots__ = ()
+    __slots__ = ("_forms",)
+
+    _forms: OpenForms
 
     @property
     def _calls(self) -> NestedCalls:
@@ -27,7 +44,8 @@ class Questions(Facts):
         run's space, and answered like any call: `{"action": "accept", "content": {…}}`, or `decline` or `cancel`.
         Raises `InvalidRequest` for an invalid question.
         """
-        return await self.ask(question(message, schema, url, source))
+        request, model = question(message, schema, url, source), model_of(schema)
+        return await self.ask(request) if model is None else await self._ask_for(model, request)
 
     async def sample(
         self,
@@ -46,9 +64,22 @@ class Questions(Facts):
         request = sampling(messages, system, max_tokens, temperature, source)
         return sampled(await self._calls.make(SAMPLE, request, built_in=True))
 
-    async def ask(self, request: JSONObject) -> Elicited:
+    async def _ask_for(self, model: type[BaseModel], request: JSONObject) -> Elicited:
+        """Ask for a model's input. Raises `InvalidRequest` if its validators reject the answers.
+
+        Another process, which does not know the model, accepts an answer by its schema alone: it is asked for again.
+        """
+        asked = request
+        for _ in range(MOST_ASKED - 1):
+            try:
+                return await self.ask(asked, model)
+            except InvalidRequest as error:
+                asked = {**request, "message": f"{request['message']}\n\n{error.message}"}
+        return await self.ask(asked, model)
+
+    async def ask(self, request: JSONObject, model: type[BaseModel] | None = None) -> Elicited:
         """Ask a question that is already parsed. Raises `InvalidRequest` for an invalid schema."""
         check_question(request)
-        with self._context.abort.clocks_paused():
+        with self._context.abort.clocks_paused(), self._forms.open(self._call.id, model):
             result = await self._calls.make(ELICIT, request, built_in=True)
-        return elicited(request, result)
+        return elicited(request, result, model)

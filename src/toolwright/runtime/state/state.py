@@ -11,6 +11,7 @@ from toolwright.core.files.file import checked_path
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.mcp.questions import OpenForms
 from toolwright.core.ports import Bus
 from toolwright.core.results.content import Attachment, AttachmentRef
 from toolwright.core.results.result import ToolResult
@@ -75,11 +76,13 @@ class RunState(Questions):
         invoke: Invoke,
         store: Store,
         sandbox: Sandbox,
+        forms: OpenForms,
         children: Sequence[Thread] = (),
     ) -> None:
         self._context = context
         self._call = call
         self._sandbox = sandbox
+        self._forms = forms
         self._store = store
         self._bus = bus
         self._files = files

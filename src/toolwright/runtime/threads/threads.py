@@ -13,7 +13,7 @@ from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvInput, EnvType, name_error
+from toolwright.core.env.env import SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files.drafts import FileDrafts
 from toolwright.core.files.file import FileChange
@@ -29,8 +29,8 @@ from toolwright.core.journal.units import (
     SetEnv,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_PINNED
-from toolwright.core.plain import plain_names, unwritable
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_NAMES, MOST_PINNED
+from toolwright.core.plain import NOT_WRITABLE, plain_names, unwritable
 from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
@@ -449,7 +449,7 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
             hint = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
             raise _invalid_value(path, f"must be text, not {type(text).__name__}{hint}")
         if unwritable(text):
-            raise _invalid_value(path, "must not contain NUL or lone surrogates")
+            raise _invalid_value(path, NOT_WRITABLE)
         most = _MOST_CHARACTERS.get(path)
         if most is not None and len(text) > most:
             raise _invalid_value(path, f"must have at most {most} characters")

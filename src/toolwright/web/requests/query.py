@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NAME, PageLimit
-from toolwright.core.plain import LONG_KEY, has_long_key
+from toolwright.core.plain import LONG_KEY, NOT_WRITABLE, has_long_key
 from toolwright.core.text import brief
 
 _UNKNOWN = "is not a known query parameter"
@@ -51,7 +51,7 @@ _LONGEST = 18  # digits: numbers that every journal can store
 
 def _storable(text: str) -> str:
     if _UNSTORABLE.search(text):
-        raise ValueError("must not contain NUL characters or lone surrogates")
+        raise ValueError(NOT_WRITABLE)
     return text
 
 

@@ -14,7 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AsyncExitStack, aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from types import NoneType, TracebackType
 from typing import Any, ParamSpec, Self, TypeAlias
@@ -50,6 +50,10 @@ from toolwright.wiring.settings import MEMORY, PREFIX, Settings
 Approval: TypeAlias = bool | Mapping[str, JSON]
 Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
 """Function that decides on a call waiting for approval. Returns True, False, or `{approved, args?, reason?}`."""
+
+
+MOST_REJECTED = 3
+"""Number of rejected answers of `approve` to one call after which the run's caller gets the error."""
 
 
 def check_approve(approve: object) -> None:
@@ -241,13 +245,26 @@ class AgentStream:
         if approve is None or call is None or wait.reason != _APPROVAL:
             raise InvalidRequest(_unanswered(wait))
 
-        async def ask() -> None:
-            waiting_call = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
-            answer = await ask_approval(approve, waiting_call)
-            with suppress(AlreadyOver, CallExpired):  # answered elsewhere, or too late
-                await self._open.calls.submit(wait.run_id, call.id, answer)
+        waiting = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
+        await first_done(self._open.runs.wait(self.run_id), self._ask(approve, waiting, wait.run_id))
 
-        await first_done(self._open.runs.wait(self.run_id), ask())
+    async def _ask(self, approve: Approve, waiting: CallWaiting, run_id: str) -> None:
+        """Submit the answer of `approve`. An answer that the call rejects, such as invalid `args`, is asked for again.
+
+        Raises `InvalidRequest` if the call rejects three answers; it is still open then.
+        """
+        details: list[dict[str, str]] = []
+        for _ in range(MOST_REJECTED):
+            answer = await ask_approval(approve, waiting)
+            try:
+                with suppress(AlreadyOver, CallExpired):  # answered elsewhere, or too late
+                    await self._open.calls.submit(run_id, waiting.call_id, answer)
+                return
+            except InvalidRequest as error:
+                waiting, details = replace(waiting, error=error.message), error.details
+        raise InvalidRequest(
+            f"approve gave no valid answer for the call {waiting.name!r}: {waiting.error}", details
+        )
 
     @property
     def _is_in_memory(self) -> bool:
@@ -374,7 +391,8 @@ async def run(
     `settings` the journal is in memory, as long as the agent and the event loop exist. `app` has the other agents that
     the agent calls; with it, the agent can be given by name. `model` overrides the agent's model. `user_id`, `env` and
     `tenvs` are set on a new thread. `approve` is called with each call that waits for an approval (a `CallWaiting`), in
-    a thread unless it is async, and returns True, False, or `{approved, args?, reason?}`.
+    a thread unless it is async, and returns True, False, or `{approved, args?, reason?}`. After an answer that the call
+    rejects it is called again, with the reason in the call's `error`.
 
     Raises `InvalidRequest` if a run with its journal in memory waits for an approval or values that cannot arrive; the
     run is cancelled. Raises `RunFailed` if the run failed or was cancelled, `TimeoutError` if it has not finished

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -129,14 +129,19 @@ def check_complete(response: ModelResponse) -> None:
         raise BrokenAnswerError("the stream ended before the answer did")
 
 
-def translate(model: str, error: Exception) -> ModelError:
+def translate(model: str, error: Exception, chain: Sequence[str] = ()) -> ModelError:
     """Convert a provider's error to one of this project. The message names the model and quotes the provider.
 
+    `chain` are the names of the models of a `FallbackModel`: the message names the one that failed with this error.
     After all models of a `FallbackModel` have failed, a request that is too long for one of them counts first, because
     the next request can be shorter, then an error that is worth a retry, then the first one.
     """
     if isinstance(error, FallbackExceptionGroup):
-        errors = [translate(model, each) for each in error.exceptions]
+        in_order = chain if len(chain) == len(error.exceptions) else [model] * len(error.exceptions)
+        errors = [
+            translate(_failed_model(name, each, chain), each)
+            for name, each in zip(in_order, error.exceptions, strict=True)
+        ]
         return next(
             (
                 each
@@ -146,6 +151,7 @@ def translate(model: str, error: Exception) -> ModelError:
             ),
             errors[0],
         )
+    model = _failed_model(model, error, chain)
     message = _sentence(_provider_message(error))
     status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
     too_long = _too_long(model, error, status, message)
@@ -158,6 +164,12 @@ def translate(model: str, error: Exception) -> ModelError:
     host = None if status else _host(error)
     where = f" at {host}" if host else ""
     return ModelUnavailable(f"{model} is unavailable{status}{where}: {message}", retry_after)
+
+
+def _failed_model(model: str, error: Exception, chain: Sequence[str]) -> str:
+    """Return the name in the chain of the model whose error this is, or `model` if the error does not tell."""
+    failed = getattr(error, "model_name", None)
+    return next((name for name in chain if name.partition(":")[2] == failed), model)
 
 
 def _too_long(model: str, error: Exception, status: str, message: str) -> ContextTooLong | None:

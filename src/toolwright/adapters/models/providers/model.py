@@ -150,12 +150,17 @@ class RetryingModel(ABC):
                     for each in error.exceptions:
                         if not isinstance(each, provider_errors()):  # a defect, or an error of ours
                             raise each from error
-                translated = translate(self._name, error)
+                translated = translate(self._name, error, self._chain)
                 if not self._worth_another(translated, number):
                     raise translated from error
             number += 1
             await self._sleep(pause_before(number, _retry_after(translated), self._random()))
             yield AttemptStarted(number=number)
+
+    @property
+    def _chain(self) -> Sequence[str]:
+        """The names of the models that are asked one after another, or none if there is only this one."""
+        return ()
 
     @abstractmethod
     def tool_faults(self, tools: tuple[ToolDefinition, ...]) -> Sequence[ToolError]:
@@ -335,6 +340,10 @@ class FallbackModels(RetryingModel):
             if isinstance(_unwrapped(each), FallbackModel):
                 raise DefinitionError("A FallbackModel cannot contain another one: list all models in one.")
         self._models = [PydanticAIModel(each) for each in model.models]
+
+    @property
+    def _chain(self) -> Sequence[str]:
+        return [model.name for model in self._models]
 
     @property
     def is_offline(self) -> bool:

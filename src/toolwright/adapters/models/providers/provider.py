@@ -6,6 +6,7 @@ import re
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
 
+from toolwright.adapters.system import check_certificates
 from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused, install
 from toolwright.core.schemas.provider_forms import alias_of
 
@@ -22,7 +23,7 @@ def provider_model(name: str) -> Model:
     """Return the model `provider:model`. The first model of a provider imports its SDK, which takes a second or more.
 
     Raises:
-        DefinitionError: there is no such provider.
+        DefinitionError: there is no such provider, or the trusted certificates cannot be read.
         MissingExtra: the provider's SDK is not installed.
         ModelRefused: the provider's API key is not set.
     """
@@ -30,7 +31,10 @@ def provider_model(name: str) -> Model:
     if not (provider and colon and model):
         raise DefinitionError(f"The model {name!r} needs a provider, as in 'openai:gpt-5'.")
     try:
+        check_certificates()
         return infer_model(name)
+    except DefinitionError as error:
+        raise DefinitionError(f"The model {name!r} cannot be used: {error.message}") from error
     except ImportError as error:
         raise missing_sdk(name, error) from error
     except UserError as error:
