@@ -39,17 +39,18 @@ async def opened(url: str, bus: MemoryBus) -> Store:
 
 async def sqlite_journal(path: Path, publish: Publish) -> Store:
     """Open the journal in that file. A missing one is a copy of an empty one, which takes a twentieth of the time."""
-    _make(path)
+    create_file(path)
     return await open_sqlite(path, publish)
 
 
 def prepare(url: str) -> None:
     """Create the empty journal at that URL, if it is a file."""
     if url.startswith("sqlite:///"):
-        _make(Path(url.removeprefix("sqlite:///")))
+        create_file(Path(url.removeprefix("sqlite:///")))
 
 
-def _make(path: Path) -> None:
+def create_file(path: Path) -> None:
+    """Create the SQLite file of an empty journal, if it is missing."""
     if not path.exists():
         path.write_bytes(_empty_file())
 

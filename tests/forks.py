@@ -2,8 +2,9 @@
 
 `python -m tests.forks` reads orders from the socket that is its standard input: one datagram of JSON each. An order to
 start a process includes its three standard streams, and is answered with its process id. An order to wait for one is
-answered with its exit status. A background process exits as the interpreter does, which waits for threads and frees
-memory; one that is run to its end skips that. The settings that the interpreter reads at its start are tested with new
+answered with its exit status. A background process waits for its threads at its end, as the interpreter does, and
+destroys what it has left; one that is run to its end skips that. Neither frees its memory, which would first copy what
+it shares with the server. That, and the settings that the interpreter reads at its start, are tested with new
 processes: see `Shell.start_anew`.
 """
 
@@ -18,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections.abc import Generator, Mapping, Sequence
@@ -30,15 +32,25 @@ import pytest
 LARGEST = 1 << 18  # bytes of an order: a command's arguments and variables
 LOADED = (
     "toolwright.testing",
-    *("yaml", "rich.console", "alembic.command", "asyncpg", "anyio._backends._asyncio"),
+    *("yaml", "rich.console", "alembic.command", "asyncpg", "anyio._backends._asyncio", "encodings.idna"),
+    *("typer._adapters", "typer._click.decorators", "uvicorn.lifespan.off", "rich._emoji_codes"),
     *("pydantic_ai.models.openai", "mcp.client.stdio"),
-    *(f"toolwright.cli.{each}" for each in ("entry", "chat", "demo", "doctor", "serve", "threads", "tools")),
-    *(f"toolwright.wiring.{each}" for each in ("agent_runs", "config", "database", "gateway", "upkeep")),
+    *(
+        f"toolwright.cli.{each}"
+        for each in ("entry", "chat.chat", "demo", "doctor", "mcp", "serve", "threads", "tools")
+    ),
+    *(f"toolwright.wiring.{each}" for each in ("agent_runs.run", "config", "database", "gateway", "upkeep")),
     *(
         f"toolwright.adapters.{each}"
         for each in (
             *("cipher.fernet", "executors.http", "files.objects", "mcp.connection", "models.script_file"),
-            *("models.providers.model", "store.migrate", "store.opening", "store.postgres.lock"),
+            *(
+                "models.providers.model",
+                "store.migrate",
+                "store.opening",
+                "store.postgres.lock",
+                "store.postgres.opening",
+            ),
         )
     ),
 )
@@ -153,7 +165,8 @@ def serve(orders: socket.socket) -> None:
     """Execute orders until there are no more. Returns in a forked process after its order."""
     for name in LOADED:
         importlib.import_module(name)
-    importlib.import_module("tests.crash.forks").compile_statements()
+    with importlib.import_module("tests.crash.forks").prepared():
+        pass
     gc.collect()
     gc.freeze()
     while True:
@@ -182,11 +195,9 @@ def become(order: Order, streams: list[int]) -> None:
     sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
-    if order.get("whole"):
-        carry_out(order)
-        return
     status = 1
-    atexit._clear()  # pyright: ignore[reportPrivateUsage]  # these handlers belong to the server
+    if not order.get("whole"):
+        atexit._clear()  # pyright: ignore[reportPrivateUsage]  # these handlers belong to the server
     try:
         carry_out(order)
         status = 0
@@ -194,7 +205,11 @@ def become(order: Order, streams: list[int]) -> None:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
-    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  # as at the end of an interpreter
+    # As at the end of an interpreter:
+    if order.get("whole"):
+        threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        gc.collect()
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import journals
-from tests.conftest import REST, has_marked_tests
+from tests.conftest import REST, WHOLE, has_marked_tests
 from tests.postgres_server import fresh_database
 from tests.prerequisites import deno_program
 from toolwright.adapters.store.postgres.connection import connect
@@ -156,6 +156,15 @@ def test_marks_of_the_rest_come_from_the_test_modules_themselves_and_from_two_he
     assert has_marked_tests(ROOT / "tests/crash/test_crash.py")
     assert has_marked_tests(ROOT / "tests/runtime/test_spaces.py")
     assert not has_marked_tests(ROOT / "tests/core/test_validator.py")
+
+
+def test_a_mark_of_a_whole_module_is_on_one_line_so_that_make_test_does_not_import_the_module() -> None:
+    longer = re.compile(r"^pytestmark = [(\[]\n(.*?)^[)\]]", re.MULTILINE | re.DOTALL)
+    marked = re.compile(rf"\bmark\.({'|'.join(REST)})\b")
+    modules = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    assert WHOLE.search(modules["test_schemathesis.py"])
+    hidden = [name for name, text in modules.items() if any(map(marked.search, longer.findall(text)))]
+    assert hidden == []
 
 
 def test_ci_runs_what_the_readme_says_and_all_tests() -> None:

@@ -19,8 +19,8 @@ from tests.api.columns import junk_of, plain_columns
 from tests.api.documented import document
 from tests.api.rig import JSON, Api, calling, read, serving
 from tests.client.rig import client_of
+from tests.databases import sqlite_journal
 from toolwright.adapters.store.inspection import inspect_sqlite
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.sql.readers import all_tables
 from toolwright.client import BrokenItem
 from toolwright.core.errors import RowBroken
@@ -117,7 +117,7 @@ async def journal(tmp_path: Path, filled: Filled) -> AsyncGenerator[Journal]:
 @asynccontextmanager
 async def _served(path: Path) -> AsyncGenerator[Api]:
     async def opened(bus: MemoryBus) -> Store:
-        return await open_sqlite(path, bus.publish)
+        return await sqlite_journal(path, bus.publish)
 
     model = ScriptedModel([TURN, {"text": "There."}])
     async with serving(model, [draw], store=opened, agent_options={"toolkits": ["mind"]}) as api:
@@ -371,7 +371,7 @@ async def test_calls_on_offer_are_not_held_up_by_a_broken_one(tmp_path: Path) ->
     path = tmp_path / "journal.db"
 
     async def opened(bus: MemoryBus) -> Store:
-        return await open_sqlite(path, bus.publish)
+        return await sqlite_journal(path, bus.publish)
 
     turn = calling("ask")
     async with serving(ScriptedModel([turn, {"text": "Hi."}]), [ask], store=opened) as api:

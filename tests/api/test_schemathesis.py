@@ -34,9 +34,8 @@ CHECKS = [
     response_schema_conformance,
     negative_data_rejection,
 ]
-pytestmark = (
-    pytest.mark.slow
-)  # of the module, which `make test` does not import: its tests are made at the import
+# Of the module, on one line: `make test` then does not import it, since its tests are made at the import.
+pytestmark = pytest.mark.slow
 EXAMPLES = 12  # per operation and phase
 
 

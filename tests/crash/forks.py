@@ -2,8 +2,8 @@
 
 `python -m tests.crash.forks` answers with the child's exit status. The order names the `module` of this folder whose
 `run` the child executes. A fork of this process, which has no threads and no event loop, is as good as a new process
-and takes a tenth of the time. The same holds for its copies of an empty journal, for the statements that it has
-compiled in advance, and for the tools that it has described.
+and takes a tenth of the time. The same holds for its copies of an empty journal, and for everything that a process
+prepares at its first run, such as statements and constructors of values: one run is executed in advance.
 """
 
 import asyncio
@@ -14,8 +14,10 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,12 +33,6 @@ from toolwright.adapters.store.sql.retention import RetentionQueries
 from toolwright.adapters.store.sql.spaces import SpaceQueries
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.thread_reads import Queries
-from toolwright.adapters.system import SystemClock
-from toolwright.core.agents.catalog import Catalog
-from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
-from toolwright.wiring.assembly import assemble
-from toolwright.wiring.parts import Parts
-from toolwright.wiring.settings import Settings
 
 Order: TypeAlias = dict[str, Any]  # JSON
 Run: TypeAlias = Callable[[Order], Awaitable[None]]
@@ -48,11 +44,7 @@ COMPILED = (
 
 def serve() -> None:
     """Execute the orders from standard input, each in a separate process."""
-    compile_statements()
-    _assemble_once()
-    with tempfile.TemporaryDirectory() as folder:
-        empty = Path(folder) / "journal.db"
-        wait(fork(lambda: upgrade_sqlite(empty)))
+    with prepared() as empty:
         for line in sys.stdin:
             order: Order = json.loads(line)
             run = run_of(order["module"])
@@ -60,18 +52,31 @@ def serve() -> None:
             print(wait(child), flush=True)
 
 
-def compile_statements() -> None:
+@contextmanager
+def prepared() -> Generator[Path]:
+    """Prepare this process for its forks. Yield the file of an empty journal."""
+    _compile_statements()
+    with tempfile.TemporaryDirectory() as folder:
+        empty = Path(folder) / "journal.db"
+        wait(fork(lambda: upgrade_sqlite(empty)))
+        _run_once(empty)
+        yield empty
+
+
+def _compile_statements() -> None:
     """Compile all SQL for both databases, which would take most of a child's time."""
     for kind in COMPILED:
         statements(kind, "sqlite")
         statements(kind, "postgresql")
 
 
-def _assemble_once() -> None:
-    """Create a runtime, since the first one in a process reads the signatures of the built-in tools."""
-    store = MemoryStore(lambda _: None)
-    motor = EmbeddedMotor(store, SystemClock(), NoLock())
-    assemble(Catalog(), Parts(store=store, motor=motor, bus=MemoryBus()), Settings())
+def _run_once(empty: Path) -> None:
+    """Execute a run on a copy of that journal, since the first one in a process takes much longer than the next."""
+    for name in ("anyio._backends._asyncio", "encodings.idna"):  # are imported at their first use
+        importlib.import_module(name)
+    with tempfile.TemporaryDirectory() as folder:
+        begin(run_of("child"), {"folder": folder, "action": "start", "flavour": "plain"}, empty)
+    assert threading.active_count() == 1, "a fork has only the thread that forks"
 
 
 @cache

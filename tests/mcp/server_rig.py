@@ -40,7 +40,7 @@ class Host:
         self, revision: Revision, headers: dict[str, str] | None = None, **options: Any
     ) -> AsyncGenerator[mcp.Client]:
         """Connect the SDK's client."""
-        async with httpx2.AsyncClient(headers=headers or {}, timeout=30) as http:
+        async with httpx2.AsyncClient(headers=headers or {}, timeout=30, verify=False) as http:
             transport = streamable_http_client(f"{self.url}/mcp", http_client=http)
             async with mcp.Client(transport, mode=revision, **options) as client:
                 yield client
@@ -48,7 +48,9 @@ class Host:
     @asynccontextmanager
     async def wire(self, revision: str, headers: dict[str, str] | None = None) -> AsyncGenerator["Wire"]:
         """Connect a host that writes its own requests, with an open session of 2025-11-25."""
-        async with httpx2.AsyncClient(base_url=self.url, headers=headers or {}, timeout=30) as http:
+        async with httpx2.AsyncClient(
+            base_url=self.url, headers=headers or {}, timeout=30, verify=False
+        ) as http:
             wire = Wire(http, revision)
             if revision == "legacy":
                 await wire.initialize()

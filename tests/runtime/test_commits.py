@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases import create_file
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_loop import BAD, add, calling, outside
-from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sqlite.driver import SqliteDriver
 from toolwright.adapters.store.sqlite.file import connect
 from toolwright.adapters.store.store import SqlStore
@@ -40,7 +40,7 @@ class Count:
 
 def quantity(path: Path, count: Count) -> Callable[[MemoryBus], Awaitable[Store]]:
     async def store(bus: MemoryBus) -> Store:
-        upgrade_sqlite(path)
+        create_file(path)
         return SqlStore(SqliteDriver(path, bus.publish, count.open))
 
     return store

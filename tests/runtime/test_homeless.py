@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests.databases import sqlite_journal
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import NotFound, TenvsRequired
 from toolwright.runtime.runtime import Runtime
@@ -46,7 +46,7 @@ async def at_work(
     prompt = tw.Prompt("shopper", "Shop.", model=model, tools=[buy] if needs else [])
     agent = tw.Agent("shopper", prompt, toolkits=["spaces", "mind"])
     bus = MemoryBus()
-    store = await open_sqlite(path / "journal.db", bus.publish)
+    store = await sqlite_journal(path / "journal.db", bus.publish)
     motor = ManualMotor(store, clock)
     rt = assemble(
         Catalog(agents=[agent]), Parts(store=store, motor=motor, bus=bus, clock=clock), Settings(), 0.0

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import toolwright as tw
+from tests.databases import sqlite_journal
 from tests.runtime.narrow import Counting, Narrow, all_tokens_of, check_valid, digest_of
-from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
@@ -108,7 +108,7 @@ class Conversation:
         """Open the journal: in memory, or the file."""
         published: list[Event] = []
         publish = published.extend
-        inner: Store = MemoryStore(publish) if self.path is None else await open_sqlite(self.path, publish)
+        inner: Store = MemoryStore(publish) if self.path is None else await sqlite_journal(self.path, publish)
         pinning: Any = Pinning(inner)
         self.store = pinning
 

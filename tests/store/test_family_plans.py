@@ -4,12 +4,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from toolwright.adapters.store.schema import upgrade_sqlite
+from tests.databases import create_file
+
 from toolwright.adapters.store.sql.statements import Statements
 
 
 def test_what_stops_a_family_goes_through_no_table_and_not_through_all_pending_calls(tmp_path: Path) -> None:
-    upgrade_sqlite(tmp_path / "journal.db")
+    create_file(tmp_path / "journal.db")
     children = Statements("sqlite").children
     ends = [*children.stop, *children.stop_below, children.below, children.cancel_calls, children.end_unheard]
     with closing(sqlite3.connect(tmp_path / "journal.db")) as connection:

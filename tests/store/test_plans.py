@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.databases import create_file
 from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.engine.statement import Statement
 from toolwright.adapters.store.postgres.connection import Connection, connect
-from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sql.agents import AgentQueries
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.thread_reads import Queries
@@ -24,7 +24,7 @@ IN_ORDER = {"SCAN runs USING INDEX runs_by_time", "SCAN calls USING INDEX calls_
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    upgrade_sqlite(tmp_path / "journal.db")
+    create_file(tmp_path / "journal.db")
     with closing(sqlite3.connect(tmp_path / "journal.db")) as connection:
         yield connection
 

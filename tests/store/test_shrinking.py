@@ -6,11 +6,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.databases import create_file, sqlite_journal
 from tests.play import committed, create_thread, post
 from tests.runtime.test_retention import DAYS, keeper
 
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sqlite.file import PIECE, RESERVE, is_shrinkable, make_shrinkable
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ def leave_free_space(path: Path) -> int:
 
 def made_before(path: Path) -> None:
     """Create a file as earlier versions did, which does not shrink."""
-    upgrade_sqlite(path)
+    create_file(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("PRAGMA auto_vacuum = NONE")
         file.execute("VACUUM")
@@ -40,7 +40,7 @@ def made_before(path: Path) -> None:
 
 async def test_after_a_sweep_the_file_is_as_short_as_what_it_holds(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    store = await open_sqlite(path, lambda _: None)
+    store = await sqlite_journal(path, lambda _: None)
     await create_thread(store)
     before = leave_free_space(path)
     await keeper(store, 30 * DAYS).sweep()
@@ -53,7 +53,7 @@ async def test_after_a_sweep_the_file_is_as_short_as_what_it_holds(tmp_path: Pat
 
 async def test_the_space_is_released_in_pieces_between_which_others_write(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    store = await open_sqlite(path, lambda _: None)
+    store = await sqlite_journal(path, lambda _: None)
     await create_thread(store)
     leave_free_space(path)
     pieces = 0
@@ -66,7 +66,7 @@ async def test_the_space_is_released_in_pieces_between_which_others_write(tmp_pa
 
 
 async def test_pieces_that_are_asked_for_when_the_store_closes_are_answered(tmp_path: Path) -> None:
-    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "journal.db", lambda _: None)
     await create_thread(store)
     asked = [asyncio.create_task(store.shrink()) for _ in range(3)]
     posted = asyncio.create_task(store.commit(post("th_1")))

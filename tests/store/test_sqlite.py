@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from tests.databases import create_file, sqlite_journal
 from tests.play import begun, committed, create_thread, draft, dump, post, settle
 
 from toolwright.adapters.files.memory import MemoryFiles
@@ -44,7 +45,7 @@ def open_descriptors() -> int:
 
 
 async def test_when_the_writer_dies_all_waiting_and_later_callers_get_an_error(tmp_path: Path):
-    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "journal.db", lambda _: None)
     drain = await begun(store)
     await drain.answer(call := drain.call("waiting"))
     before = await dump(store)
@@ -64,7 +65,7 @@ async def test_every_commit_is_synced(tmp_path: Path):
 
 
 async def test_units_that_wait_are_committed_before_the_store_closes(tmp_path: Path):
-    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "journal.db", lambda _: None)
     await create_thread(store)
     commits = [asyncio.create_task(store.commit(post("th_1"))) for _ in range(20)]
     await asyncio.sleep(0)
@@ -73,7 +74,7 @@ async def test_units_that_wait_are_committed_before_the_store_closes(tmp_path: P
 
 
 async def test_a_unit_that_cannot_be_written_fails_alone(tmp_path: Path):
-    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "journal.db", lambda _: None)
     drains = [await begun(store, f"th_{number}") for number in range(10)]
     units = [drain.unit(Result, events=(draft("message", n=1),)) for drain in drains]
     units[4] = drains[4].unit(Result, events=(draft("message"), draft("message", n=float("nan"))))
@@ -87,7 +88,7 @@ async def test_a_unit_that_cannot_be_written_fails_alone(tmp_path: Path):
 
 
 async def test_a_file_locked_by_another_process_delays_but_loses_nothing(tmp_path: Path):
-    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "journal.db", lambda _: None)
     await create_thread(store)
     with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -169,7 +170,7 @@ async def test_health_sees_a_disk_that_holds_a_row_but_no_message(tmp_path: Path
         opened.append(connect(path))
         return opened[0]
 
-    upgrade_sqlite(tmp_path / "journal.db")
+    create_file(tmp_path / "journal.db")
     store = SqlStore(SqliteDriver(tmp_path / "journal.db", lambda _: None, remember))
     await begun(store)
     clock = ManualClock()
@@ -191,7 +192,7 @@ async def test_health_sees_a_disk_that_holds_a_row_but_no_message(tmp_path: Path
 
 
 async def test_health_leaves_one_row_behind(tmp_path: Path):
-    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "journal.db", lambda _: None)
     clock = ManualClock()
     health = Health(store, MemoryFiles(), clock, new_id)
     for _ in range(5):
@@ -202,7 +203,7 @@ async def test_health_leaves_one_row_behind(tmp_path: Path):
 
 
 async def test_health_sees_a_full_disk(tmp_path: Path):
-    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "journal.db", lambda _: None)
     clock = ManualClock()
     health = Health(store, MemoryFiles(), clock, new_id)
     await check_anew(health, clock)
@@ -231,7 +232,7 @@ async def test_a_journal_in_memory_needs_no_lock():
 
 
 async def test_a_conflict_is_an_answer_and_not_an_error(tmp_path: Path):
-    store = await open_sqlite(tmp_path / "journal.db", lambda _: None)
+    store = await sqlite_journal(tmp_path / "journal.db", lambda _: None)
     assert await store.commit(post("th_none")) == Conflict(guard="thread")
     await create_thread(store)
     await committed(store, post("th_1"))

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.databases import create_file
 from tests.play import Drain, begun, change, committed, draft, request_cancel, said
 from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.postgres.connection import Connection, Limits, Pool, Pools, connect_pools
 from toolwright.adapters.store.postgres.driver import PostgresDriver
-from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sqlite.driver import SqliteDriver
 from toolwright.adapters.store.sqlite.file import connect
 from toolwright.adapters.store.store import SqlStore
@@ -55,7 +55,7 @@ def opened(path: Path) -> tuple[SqlStore, Callable[[], list[str]]]:
         recorders.append(Recorder(connect(path)))
         return recorders[-1]
 
-    upgrade_sqlite(path)
+    create_file(path)
     store = SqlStore(SqliteDriver(path, lambda _: None, recording))
 
     def statements() -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -35,6 +36,12 @@ NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": Fal
 """FastAPI's own spans are disabled, because they include queries with stream tokens. Runs have separate spans."""
 
 
+@cache
+def _version() -> str:
+    """Return the installed version, which is read from files once per process."""
+    return version(DISTRIBUTION)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
     """Settings of one gateway.
@@ -65,5 +72,5 @@ class GatewayOptions:
     mcp: OpenPart | None = None
     console: OpenPart | None = None
     node_url: str | None = None
-    version: str = field(default_factory=lambda: version(DISTRIBUTION))
+    version: str = field(default_factory=_version)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
