@@ -19,8 +19,7 @@ import toolwright as tw
 from bench.row import Row
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock
-from toolwright.core.agents.memory import Passage
-from toolwright.core.agents.vectors import SCANNED, vector_of
+from toolwright.core.agents.memory import SCANNED, Passage, vector_of
 from toolwright.core.journal.effects import AddPassage
 from toolwright.core.journal.units import Apply
 from toolwright.testing import ScriptedModel

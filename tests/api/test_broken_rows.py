@@ -19,8 +19,7 @@ from tests.api.columns import junk_of, plain_columns
 from tests.api.documented import document
 from tests.api.rig import JSON, Api, calling, read, serving
 from tests.client.rig import client_of
-from toolwright.adapters.store.inspection import inspect_sqlite
-from toolwright.adapters.store.opening import open_sqlite
+from toolwright.adapters.store.opening import inspect_sqlite, open_sqlite
 from toolwright.adapters.store.sql.readers import all_tables
 from toolwright.client import BrokenItem
 from toolwright.core.errors import RowBroken

@@ -12,6 +12,7 @@ from tests.conformance.test_spaces import act
 from tests.play import AT, committed, later
 
 from toolwright.core.agents.memory import (
+    MOST_NEAR,
     Block,
     Passage,
     PlacedVector,
@@ -20,8 +21,8 @@ from toolwright.core.agents.memory import (
     folded,
     is_match,
     read_query,
+    vector_of,
 )
-from toolwright.core.agents.vectors import MOST_NEAR, vector_of
 from toolwright.core.journal.effects import (
     AddPassage,
     DropBlock,

@@ -11,8 +11,8 @@ from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.journal.effects import Add, Delete, Put
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
-from toolwright.core.mcp.records import McpTask
-from toolwright.core.spaces.space import FrontEnd
+from toolwright.core.mcp.servers import McpTask
+from toolwright.core.spaces import FrontEnd
 from toolwright.core.value import Record, changed, key_of
 
 pytestmark = pytest.mark.anyio

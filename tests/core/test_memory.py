@@ -13,8 +13,10 @@ from toolwright.core.agents.memory import (
     LONGEST_QUERY,
     LONGEST_TAG,
     MAX_BLOCK,
+    MAX_EMBEDDED,
     MAX_PASSAGE,
     MOST_BLOCKS,
+    MOST_NEAR,
     MOST_QUERY_WORDS,
     MOST_TAGS,
     Block,
@@ -23,14 +25,15 @@ from toolwright.core.agents.memory import (
     Vector,
     check_block,
     check_passage,
+    embedded_text,
     folded,
     fused,
     is_match,
+    nearest,
     ranked,
     read_query,
 )
-from toolwright.core.agents.vectors import MAX_EMBEDDED, MOST_NEAR, embedded_text, nearest
-from toolwright.core.agents.vectors import vector_of as vector_or_none
+from toolwright.core.agents.memory import vector_of as vector_or_none
 from toolwright.core.errors import InvalidRequest
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

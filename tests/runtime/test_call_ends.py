@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from tests.play import AT
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.errors import RowBroken
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent

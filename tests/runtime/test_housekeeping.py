@@ -7,8 +7,7 @@ import pytest
 
 from tests.motor.rig import Rig
 from tests.play import Drain
-from toolwright.adapters.cipher.memory import MemoryCipher
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.system import new_id
 from toolwright.core.env.env import VariablesRequest
 from toolwright.core.errors import Reset

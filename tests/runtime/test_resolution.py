@@ -12,7 +12,7 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.conformance.test_entities import human, save
 from tests.play import AT, token
-from toolwright.adapters.cipher.memory import MemoryCipher
+from toolwright.adapters.memory import MemoryCipher
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.env.env import EnvChange, EnvVar

@@ -12,8 +12,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import Mind, thinking
-from toolwright.core.agents.memory import MOST_FOUND, Passage, PlacedVector, Vector
-from toolwright.core.agents.vectors import MOST_NUMBERS, SCANNED
+from toolwright.core.agents.memory import MOST_FOUND, MOST_NUMBERS, SCANNED, Passage, PlacedVector, Vector
 from toolwright.core.errors import DefinitionError, ModelUnavailable, NotFound
 from toolwright.core.journal.effects import AddPassage
 from toolwright.core.journal.store import Store
@@ -351,7 +350,7 @@ def test_without_an_embedder_nothing_of_it_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "toolwright.runtime.agents.memory" in loaded
-    ours = {"runtime.agents.semantics", "core.agents.vectors", "adapters.models.embeddings"}
+    ours = {"runtime.agents.semantics", "core.agents.memory", "adapters.models.embeddings"}
     assert not loaded & {"httpx2", *(f"toolwright.{each}" for each in ours)}
 
 

@@ -32,8 +32,7 @@ from toolwright.core.errors import (
     ToolwrightError,
 )
 from toolwright.core.json_value import JSON
-from toolwright.core.results.result import ToolResult
-from toolwright.core.results.returned import as_failure, as_result
+from toolwright.core.results import ToolResult, as_failure, as_result
 from toolwright.core.supervision import Supervision
 from toolwright.wire.call import Call, Offer
 

@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future
 from queue import Empty, SimpleQueue
 from typing import ParamSpec, TypeAlias, TypeVar
 
-from toolwright.core.plain import is_large
+from toolwright.core.json_value import is_large
 
 P = ParamSpec("P")
 T = TypeVar("T")

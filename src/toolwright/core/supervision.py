@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from toolwright.core.env.logs import logger
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 
 T = TypeVar("T")
 CutOff: TypeAlias = Literal["time", "abort"]

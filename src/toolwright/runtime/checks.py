@@ -2,7 +2,7 @@
 
 from toolwright.core.checks import Kinds, brief_value, invalid_value, misfit
 from toolwright.core.errors import NotFound
-from toolwright.core.plain import unwritable
+from toolwright.core.json_value import unwritable
 from toolwright.core.text import brief
 
 _LARGEST = 2**63 - 1  # the largest number that every store can hold

@@ -3,8 +3,7 @@
 import logging
 
 from toolwright.core.errors import StoreError
-from toolwright.core.journal.effect_traces import traced
-from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.effects import Effect, traced
 from toolwright.core.journal.retention import SweepThreads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry

@@ -7,17 +7,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolwright.adapters.motor.leases import NO_HEARTBEAT, LeaseMotor
+from toolwright.core.agents.agent import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.prompt import Context
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.mcp.questions import handler_tools
-from toolwright.core.mcp.records import TASK
+from toolwright.core.mcp.servers import TASK
 from toolwright.core.ports import Motor
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Deliveries, Inboxes, Rounds
 from toolwright.runtime.agents.keepers import Keepers

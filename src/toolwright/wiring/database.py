@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from toolwright.adapters.store.inspection import inspect_sqlite
 from toolwright.adapters.store.locks import FileLock, beside
+from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.adapters.store.schema import (
     HEAD,
     LEAST,
@@ -102,7 +102,7 @@ async def executors(settings: Settings) -> str | None:
     if _in_memory(settings) or (path is not None and not beside(path, "lock").exists()):
         return None
     if path is None:
-        executors_seen = await _postgres("lock").look_for_executors(settings.database_url)
+        executors_seen = await _postgres("locks").look_for_executors(settings.database_url)
         if executors_seen.nodes:
             verb = "executes" if executors_seen.nodes == 1 else "execute"
             return f"{quantity(executors_seen.nodes, 'node')} of a cluster {verb} the runs"
@@ -149,7 +149,7 @@ async def cluster(settings: Settings) -> Cluster:
         nodes, depths, now = await store.nodes(), await store.depths(), await store.now()
     finally:
         await store.close()
-    seen = await _postgres("lock").look_for_executors(settings.database_url)
+    seen = await _postgres("locks").look_for_executors(settings.database_url)
     return Cluster(nodes=nodes, depths=depths, now=now, is_locked=seen.is_locked)
 
 

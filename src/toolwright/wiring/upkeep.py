@@ -17,7 +17,7 @@ from pathlib import Path
 from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.adapters.store.locks import FileLock, beside
-from toolwright.adapters.store.sqlite.backup import copy_database, merge_wal
+from toolwright.adapters.store.sqlite.file import copy_database, merge_wal
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError
 from toolwright.core.journal.store import Store

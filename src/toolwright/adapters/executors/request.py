@@ -20,8 +20,7 @@ import httpx2
 
 from toolwright.core.text import error_text, sentence
 from toolwright.core.tools.http.addresses import AddressRefused, AllowsAddress, Resolve, connect_allowed
-from toolwright.core.tools.http.body import MULTIPART, Body, Part
-from toolwright.core.tools.http.execution import HttpRequest
+from toolwright.core.tools.http.execution import MULTIPART, Body, HttpRequest, Part
 from toolwright.core.value import changed
 
 

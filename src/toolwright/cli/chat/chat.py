@@ -20,7 +20,7 @@ from toolwright.cli.settings import read_settings, the_app, warn_unknown_variabl
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import AlreadyOver, InvalidRequest, NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.state.questions import ELICIT
+from toolwright.core.state.state import ELICIT
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import OVER
 from toolwright.core.threads.thread import Thread

@@ -10,8 +10,8 @@ from rich.console import Console
 from toolwright.cli.chat.view import Lines, format_arguments
 from toolwright.core.errors import AlreadyOver, CallExpired, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
-from toolwright.core.state.questions import question_of
+from toolwright.core.results import ToolResult
+from toolwright.core.state.state import question_of
 from toolwright.core.text import clean_text
 from toolwright.core.threads.approval import Terms, terms_from_json
 from toolwright.core.threads.call import Call, is_over

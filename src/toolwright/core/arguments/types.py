@@ -27,7 +27,7 @@ from pydantic_core import SchemaError
 from toolwright.core.arguments.binding import fresh, is_plain_scalar, is_shared, misfit_default
 from toolwright.core.env.env import Secret
 from toolwright.core.errors import DefinitionError, InvalidJSON
-from toolwright.core.plain import plain
+from toolwright.core.json_value import plain
 from toolwright.core.text import sentence
 
 

@@ -7,8 +7,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import unwritable
+from toolwright.core.json_value import JSON, JSONObject, unwritable
 from toolwright.core.text import brief, sentence
 from toolwright.core.value import value
 

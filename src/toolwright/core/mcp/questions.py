@@ -8,8 +8,8 @@ from toolwright.core.arguments.signature import Handler
 from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
-from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, SAMPLE, Action, Elicited
+from toolwright.core.results import ToolResult
+from toolwright.core.state.state import ELICIT, ELICIT_TIMEOUT, SAMPLE, Action, Elicited
 from toolwright.core.text import sentence
 from toolwright.core.tools.tool import Tool
 

@@ -11,8 +11,7 @@ from toolwright.core.concurrency import cancellations, check_cancelled, in_threa
 from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesRequired
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import Outcome, ToolResult
-from toolwright.core.results.returned import as_failure
+from toolwright.core.results import Outcome, ToolResult, as_failure
 from toolwright.core.schemas.meta import latent_result, read_call
 from toolwright.core.state.state import ThreadState
 from toolwright.core.supervision import Supervision

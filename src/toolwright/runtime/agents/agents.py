@@ -21,10 +21,9 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, DropAgent, SaveAgent
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import one_line, plain, unwritable
+from toolwright.core.json_value import JSON, JSONObject, one_line, plain, unwritable
 from toolwright.core.ports import Clock, Models, NewId
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.core.text import brief
 from toolwright.core.tools.openapi import OperationFault, ReadApi, api_entries, with_apis
 from toolwright.core.tools.tenvs_needed import MissingTenvs

@@ -10,9 +10,8 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import DropMind
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, NOT_ONE_LINE, JSONObject, dumps, one_line, plain, unwritable
 from toolwright.core.limits import MAX_DESCRIPTION
-from toolwright.core.plain import NOT_ONE_LINE, one_line, plain, unwritable
 from toolwright.core.ports import Clock, NewId
 
 LONGEST_NAME = 200  # characters

@@ -17,10 +17,9 @@ from toolwright.core.errors import (
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, RetryEvent
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
+from toolwright.core.json_value import JSON, NOT_ONE_LINE, JSONObject, one_line, plain
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage
+from toolwright.core.spaces import Entity, Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from toolwright.core.agents.agent import agent_of_keeper
-from toolwright.core.agents.mind import Plan
-from toolwright.core.agents.schedule import next_run
+from toolwright.core.agents.mind import Plan, next_run
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, StoreError
 from toolwright.core.journal.effects import DropPlan, Effect, FirePlan, SetPlan, SetTimer

@@ -9,8 +9,16 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from toolwright.core.agents.memory import Passage, Vector
-from toolwright.core.agents.vectors import SCANNED, VectorMatch, embedded_text, nearest, shortened, vector_of
+from toolwright.core.agents.memory import (
+    SCANNED,
+    Passage,
+    Vector,
+    VectorMatch,
+    embedded_text,
+    nearest,
+    shortened,
+    vector_of,
+)
 from toolwright.core.broken_rows import broken_rows
 from toolwright.core.journal.effects import SetVector
 from toolwright.core.journal.store import Store

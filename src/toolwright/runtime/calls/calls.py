@@ -10,13 +10,12 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal, Protocol
 
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import Outcome, Pending, ToolResult
-from toolwright.core.state.questions import ELICIT
+from toolwright.core.results import AttachmentRef, Outcome, Pending, ToolResult
+from toolwright.core.state.state import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import terms_to_json
 from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of

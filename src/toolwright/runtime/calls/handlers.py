@@ -8,13 +8,12 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import CALL_ID
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus
-from toolwright.core.results.result import Outcome, Pending, ToolResult
-from toolwright.core.results.returned import attached_text
+from toolwright.core.results import Outcome, Pending, ToolResult, attached_text
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.supervision import Supervision
 from toolwright.core.threads.call import Call

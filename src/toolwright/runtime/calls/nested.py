@@ -10,12 +10,11 @@ from typing import cast
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelResponse
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.compaction import refers
 from toolwright.core.threads.message import Message

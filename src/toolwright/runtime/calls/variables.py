@@ -14,7 +14,7 @@ from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.effects import SetTimer
 from toolwright.core.journal.units import Leaving, Park
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.state.questions import ELICIT_TIMEOUT
+from toolwright.core.state.state import ELICIT_TIMEOUT
 from toolwright.core.threads.approval import Terms
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import EventDraft

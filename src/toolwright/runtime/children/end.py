@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import File
+from toolwright.core.files import File, FileDrafts
 from toolwright.core.journal.child_effects import Report
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.child import ChildStatus, Link
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery, InboxEvent

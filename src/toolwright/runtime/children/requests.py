@@ -9,8 +9,7 @@ from toolwright.core.env.env import EnvChange, EnvInput, EnvRow, EnvTypes, EnvVa
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesRequired
 from toolwright.core.journal.child_effects import CheckRequest, ChildLimit, FulfillRequest
 from toolwright.core.journal.effects import Effect, SetTimer
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.run import Run

@@ -6,8 +6,7 @@ from typing import Any, cast
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvRow, Variable, VariablesRequest, merged
-from toolwright.core.files.drafts import FileDrafts, NoFiles
-from toolwright.core.files.file import File
+from toolwright.core.files import File, FileDrafts, NoFiles
 from toolwright.core.journal.child_effects import Spawn
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock

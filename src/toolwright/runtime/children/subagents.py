@@ -15,11 +15,10 @@ from toolwright.core.errors import (
     NotFound,
     ThreadTerminated,
 )
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import File
+from toolwright.core.files import File, FileDrafts
 from toolwright.core.journal.child_effects import ChildLimit, HandOff, OpenRequest, Spawn, Speak
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import Outcome, Pending, ToolResult
+from toolwright.core.results import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.child import Link

@@ -16,7 +16,7 @@ from toolwright.core.requests.conversation import (
     output_of,
 )
 from toolwright.core.requests.speaker import RequestAgents, request_agent, written_model
-from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.results import Outcome, ToolResult
 from toolwright.core.schemas.meta import ANONYMOUS, Call, read_call
 from toolwright.core.schemas.output import Output
 from toolwright.core.state.state import ThreadState

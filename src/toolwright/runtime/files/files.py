@@ -7,13 +7,11 @@ from typing import Any, TypeVar
 
 from toolwright.core.broken_rows import exists
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
-from toolwright.core.files.drafts import FileDrafts, written_file
-from toolwright.core.files.file import File, checked_path, clean_mime_type, fold
+from toolwright.core.files import File, FileDrafts, checked_path, clean_mime_type, fold, written_file
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, dumps_unescaped, utf8_size
 from toolwright.core.ports import Clock, Files, NewId
-from toolwright.core.results.content import LARGE, Attachment, AttachmentRef, decoded
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import LARGE, Attachment, AttachmentRef, ToolResult, decoded
 from toolwright.core.text import CUT, brief, quantity
 from toolwright.core.value import changed
 from toolwright.runtime.checks import by_id

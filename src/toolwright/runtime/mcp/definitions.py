@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from toolwright.core.journal.effects import Effect, Put, SetTimer
-from toolwright.core.journal.mcp_effects import HoldMcpTool, PinMcpTool, UnholdMcpTool
+from toolwright.core.journal.effects import Effect, HoldMcpTool, PinMcpTool, Put, SetTimer, UnholdMcpTool
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.listing import McpListing
-from toolwright.core.mcp.records import McpDefinition, McpTask, task_timer
-from toolwright.core.results.result import RemoteTask
+from toolwright.core.mcp.servers import McpDefinition, McpTask, task_timer
+from toolwright.core.results import RemoteTask
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.mcp import McpCall
 from toolwright.core.tools.tool import Tool

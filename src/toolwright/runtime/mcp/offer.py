@@ -5,19 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import LIFECYCLE, reserved
 from toolwright.core.env.env import EnvVar
 from toolwright.core.env.redact import NOTHING
 from toolwright.core.errors import CannotUnseal
-from toolwright.core.journal.mcp_effects import HoldMcpTool, UnholdMcpTool
+from toolwright.core.journal.effects import HoldMcpTool, UnholdMcpTool
 from toolwright.core.journal.store import Store
 from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts, side_by_side
-from toolwright.core.mcp.records import McpDefinition
-from toolwright.core.mcp.servers import McpPromptText, McpServers, McpUnavailable
+from toolwright.core.mcp.servers import McpDefinition, McpPromptText, McpServers, McpUnavailable
 from toolwright.core.ports import Clock
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.mcp import McpServer, McpTarget, target_of
 from toolwright.core.tools.tool import Tool
-from toolwright.core.tools.toolkits import LIFECYCLE, reserved
 from toolwright.runtime.env.env import ThreadEnv
 from toolwright.runtime.mcp.definitions import HeldBackTools, hold_back
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from toolwright.core.agents.active import ActiveAgent, steps_of
+from toolwright.core.agents.agent import CHANNELS
 from toolwright.core.concurrency import is_cancelled
 from toolwright.core.env.logs import internal_error, internal_errors, logger
 from toolwright.core.env.redact import NOTHING, Redactor
@@ -17,7 +18,6 @@ from toolwright.core.ports import Bus, Models
 from toolwright.core.supervision import Supervision
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.message import Message
-from toolwright.core.tools.toolkits import CHANNELS
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext

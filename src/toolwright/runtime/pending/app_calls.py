@@ -10,7 +10,7 @@ from toolwright.core.errors import AlreadyOver, CallCancelled, CallResolved, Not
 from toolwright.core.journal.store import CallVisibility
 from toolwright.core.journal.units import Committed, CreateThread
 from toolwright.core.ports import Cipher, Follower
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call, CallStatus
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.thread import Thread

@@ -20,16 +20,21 @@ from toolwright.core.errors import (
     TooLarge,
     Unwritable,
 )
-from toolwright.core.journal.effects import Delete, DropTimer, Effect, Put, SetTimer, Source
-from toolwright.core.journal.mcp_effects import AddNestedCall
+from toolwright.core.journal.effects import AddNestedCall, Delete, DropTimer, Effect, Put, SetTimer, Source
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.mcp.questions import check_question, elicited
-from toolwright.core.mcp.records import McpTask, task_timer
-from toolwright.core.mcp.servers import McpServers, McpTaskState, McpTaskUnknown, McpUnavailable
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import Entity, entity_of
-from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, question, question_of
+from toolwright.core.mcp.servers import (
+    McpServers,
+    McpTask,
+    McpTaskState,
+    McpTaskUnknown,
+    McpUnavailable,
+    task_timer,
+)
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import Entity, entity_of
+from toolwright.core.state.state import ELICIT, ELICIT_TIMEOUT, question, question_of
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call, is_over, timer_of
 from toolwright.core.threads.thread import Thread

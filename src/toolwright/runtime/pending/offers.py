@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.errors import StoreError
-from toolwright.core.journal.outage import Outage
 from toolwright.core.journal.reads import Offer
+from toolwright.core.journal.store import Outage
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Follower
 from toolwright.core.threads.call import Call

@@ -20,8 +20,7 @@ from toolwright.core.errors import (
     NotFound,
     ToolwrightError,
 )
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import SetTimer, Source
 from toolwright.core.journal.store import CallScope, CallVisibility
@@ -36,12 +35,11 @@ from toolwright.core.journal.units import (
     Submit,
     Unit,
 )
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, plain
 from toolwright.core.mcp.questions import read_answer
-from toolwright.core.plain import plain
-from toolwright.core.results.result import CALL_CANCELLED, ToolResult
-from toolwright.core.spaces.space import entity_of
-from toolwright.core.state.questions import question_of
+from toolwright.core.results import CALL_CANCELLED, ToolResult
+from toolwright.core.spaces import entity_of
+from toolwright.core.state.state import question_of
 from toolwright.core.text import quantity
 from toolwright.core.threads.approval import is_answer, read_approval, refused, terms_from_json, unanswered
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of

@@ -11,12 +11,12 @@ from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange
 from toolwright.core.journal.approvals import Approve
 from toolwright.core.journal.effects import DropTimer, Effect
 from toolwright.core.journal.units import Settle
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.text import sentence
 from toolwright.core.threads.approval import ApprovalAnswer, Terms
 from toolwright.core.threads.call import Call, timer_of

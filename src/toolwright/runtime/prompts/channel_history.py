@@ -9,7 +9,7 @@ from toolwright.core.agents.agent import agent_id_of
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
-from toolwright.core.spaces.space import Reaction, Space, SpaceMessage, open_to
+from toolwright.core.spaces import Reaction, Space, SpaceMessage, open_to
 from toolwright.core.text import brief
 from toolwright.core.threads.compaction import text_tokens
 from toolwright.core.value import value

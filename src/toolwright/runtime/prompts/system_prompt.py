@@ -5,15 +5,14 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.agent import Reach, agent_id_of, entity_id_of
+from toolwright.core.agents.agent import CHANNELS, MEMORY, MIND, SPACES, Reach, agent_id_of, entity_id_of
 from toolwright.core.agents.memory import Block
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
-from toolwright.core.spaces.space import Member, Space
+from toolwright.core.spaces import Member, Space
 from toolwright.core.text import clean_text
-from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.prompts.channel_history import (

@@ -26,7 +26,7 @@ from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.units import Answer, Finish, Result
 from toolwright.core.limits import MAX_CALLS
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.results import Outcome, ToolResult
 from toolwright.core.schemas.output import (
     OUTPUT_FAULT,
     FormedAnswer,

@@ -11,7 +11,7 @@ from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Announce, Effect
 from toolwright.core.journal.units import Advance, Finish, Leaving, Release, Result
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventType

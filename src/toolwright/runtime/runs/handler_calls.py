@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.units import Result
 from toolwright.core.mcp.questions import HOST_TOOLS
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.pipeline import PreparedCall

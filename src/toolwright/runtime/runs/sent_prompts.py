@@ -12,11 +12,11 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.broken_rows import Rows, broken_rows
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import NotFound
-from toolwright.core.files.file import fold
+from toolwright.core.files import fold
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PAGE_BYTES, PageLimit
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import (
     Compaction,

@@ -12,12 +12,12 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
-from toolwright.core.plain import is_large
+from toolwright.core.json_value import is_large
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.call import Call, is_over

@@ -13,9 +13,8 @@ from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
 from toolwright.core.errors import AlreadyExists, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
 from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity, SetEnv
-from toolwright.core.json_value import JSON
-from toolwright.core.plain import LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
-from toolwright.core.spaces.space import OWN_PREFIX, Entity, EntityFields, entity_of
+from toolwright.core.json_value import JSON, LONG_KEY, NOT_ONE_LINE, has_long_key, one_line, plain, unwritable
+from toolwright.core.spaces import OWN_PREFIX, Entity, EntityFields, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.configured import drop_minds

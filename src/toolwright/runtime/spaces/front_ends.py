@@ -7,7 +7,7 @@ from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.journal.effects import Add, Delete
 from toolwright.core.journal.units import Conflict, SignOut, UseOnce
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import FrontEnd
+from toolwright.core.spaces import FrontEnd
 from toolwright.runtime.checks import by_id, by_text, page
 from toolwright.runtime.journal import EffectCommits, Services
 from toolwright.runtime.spaces.entities import Entities

@@ -9,7 +9,7 @@ from toolwright.core.journal.effects import React, Unreact
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.ports import Clock
-from toolwright.core.spaces.space import Entity, Reaction, SpaceMessage
+from toolwright.core.spaces import Entity, Reaction, SpaceMessage
 from toolwright.runtime.checks import by_id, page, whole_number
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.spaces.entities import Entities

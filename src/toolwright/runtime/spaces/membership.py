@@ -10,7 +10,7 @@ from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Edit, Effect, Post
 from toolwright.core.journal.store import Store
-from toolwright.core.spaces.space import Entity, Member, Space, open_to
+from toolwright.core.spaces import Entity, Member, Space, open_to
 from toolwright.core.tools.tenvs_needed import MissingTenvs, missing_tenvs
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.keepers import person_of

@@ -21,7 +21,7 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.units import Committed, Conflict
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import (
+from toolwright.core.spaces import (
     DM_MEMBERS,
     DeliveryOrder,
     Entity,

@@ -9,7 +9,7 @@ from toolwright.core.errors import NotFound
 from toolwright.core.journal.effects import NO_SOURCE, Post, Source
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage, open_to
+from toolwright.core.spaces import Entity, Member, Space, SpaceMessage, open_to
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Audience, Deliveries

@@ -13,8 +13,8 @@ from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Source
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import Entity
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import Entity
 from toolwright.core.state import checks as given
 from toolwright.core.state.checks import tool_call
 from toolwright.core.text import brief, clean_text

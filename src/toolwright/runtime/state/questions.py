@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.questions import check_question, elicited
-from toolwright.core.state.questions import ELICIT, SAMPLE, Elicited, Sampled, question, sampled, sampling
+from toolwright.core.state.state import ELICIT, SAMPLE, Elicited, Sampled, question, sampled, sampling
 from toolwright.runtime.state.facts import Facts, NestedCalls
 
 

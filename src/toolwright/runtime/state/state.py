@@ -6,14 +6,12 @@ from typing import Any, TypeAlias, TypeVar
 
 from toolwright.core.env.env import EnvType, Tenvs
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.files.drafts import FileDrafts, as_bytes
-from toolwright.core.files.file import checked_path
+from toolwright.core.files import FileDrafts, as_bytes, checked_path
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Bus
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.state import checks as given
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.threads.call import Call

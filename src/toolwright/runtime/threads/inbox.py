@@ -6,9 +6,9 @@ from typing import cast
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.env.redact import Redactor
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.text import clean_text
 from toolwright.core.threads.inbox import InboxEvent, InboxType
 from toolwright.core.threads.message import Message

@@ -12,7 +12,7 @@ from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.units import Conflict, RequestCancel, RetryRun
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.ports import Follower
-from toolwright.core.state.questions import question_of
+from toolwright.core.state.state import question_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message

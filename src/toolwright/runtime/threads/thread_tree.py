@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from toolwright.core.broken_rows import all_rows
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import File
+from toolwright.core.files import File, FileDrafts
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.thread import Thread

@@ -15,8 +15,7 @@ from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import MOST_NAMES, SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.journal.effects import Compact, Pin
 from toolwright.core.journal.store import Order
 from toolwright.core.journal.units import (
@@ -28,10 +27,9 @@ from toolwright.core.journal.units import (
     RenameThread,
     SetEnv,
 )
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps, plain_names, unwritable
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_PINNED
-from toolwright.core.plain import plain_names, unwritable
-from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
+from toolwright.core.results import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
 from toolwright.core.threads.inbox import InboxEvent

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from toolwright.core.errors import RowBroken
 from toolwright.core.journal.store import Store
 from toolwright.core.ports import Bus
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent

@@ -9,9 +9,8 @@ from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import PostCall
-from toolwright.core.json_value import JSONObject, dumps_unescaped
+from toolwright.core.json_value import JSONObject, dumps_unescaped, has_more_values, plain
 from toolwright.core.limits import MAX_JSON_VALUES
-from toolwright.core.plain import has_more_values, plain
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.thread import Thread

@@ -3,8 +3,8 @@
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import React
 from toolwright.core.json_value import JSON
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import Reaction, SpaceMessage
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import Reaction, SpaceMessage
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool

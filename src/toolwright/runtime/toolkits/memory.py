@@ -6,7 +6,7 @@ from toolwright.core.agents.memory import MOST_FOUND, Block, Passage, check_bloc
 from toolwright.core.journal.effects import AddPassage, CheckMind, SetBlock
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed

@@ -15,7 +15,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import CheckMind
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool

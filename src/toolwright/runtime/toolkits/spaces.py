@@ -9,8 +9,8 @@ from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Announce, Enter
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import Space, SpaceMessage
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import Space, SpaceMessage
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief
 from toolwright.core.threads.event import EventDraft, EventType

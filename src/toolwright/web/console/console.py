@@ -18,8 +18,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 
 from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
-from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.text import brief
+from toolwright.core.tools.tool_ui import ToolUI
 from toolwright.web.answers import CALLER, answer
 from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages

@@ -43,8 +43,7 @@ from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.json_text import NotJson, read_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.offered import ERROR, FILE_NAME, OWN_FILES, FixedResource
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.calls.nested import message_in

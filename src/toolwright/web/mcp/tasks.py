@@ -38,8 +38,8 @@ from toolwright.core.errors import (
     NotFound,
 )
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
-from toolwright.core.state.questions import SAMPLE, question_of, sampling_of
+from toolwright.core.results import ToolResult
+from toolwright.core.state.state import SAMPLE, question_of, sampling_of
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.value import value

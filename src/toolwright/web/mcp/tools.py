@@ -30,8 +30,7 @@ from toolwright.core.dependencies.depends import innermost
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.offered import McpPermissions
-from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ImageContent, TextContent, ToolResult
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.runtime import Runtime

@@ -20,9 +20,8 @@ from toolwright.core.env.env import EnvType
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.forms import form_error, limit_unknown_fields
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, Path, spell
 from toolwright.core.limits import MOST_ERRORS
-from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief, sentence
 from toolwright.web.options import GatewayOptions
 

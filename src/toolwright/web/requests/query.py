@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest
+from toolwright.core.json_value import LONG_KEY, has_long_key
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NAME, PageLimit
-from toolwright.core.plain import LONG_KEY, has_long_key
 from toolwright.core.text import brief
 
 _UNKNOWN = "is not a known query parameter"

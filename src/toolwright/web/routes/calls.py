@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import PageLimit
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
 from toolwright.web.answers import ApiResponse, ListShape, answer, answers, listed

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 
 from toolwright.core.env.env import read_env
 from toolwright.core.limits import PageLimit
-from toolwright.core.spaces.space import EntityFields
+from toolwright.core.spaces import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.web.answers import ApiResponse, Deleted, EnvNames, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import owner_of_listed, speaker

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from toolwright.core.broken_rows import sliced
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.files.file import File as FileRow
+from toolwright.core.files import File as FileRow
 from toolwright.core.limits import PageLimit
 from toolwright.core.text import quantity
 from toolwright.web.answers import ApiResponse, ListShape, answer, answers, failures, listed

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from toolwright.core.agents.mind import (
     LONGEST_ID,
     LONGEST_NAME,
+    LONGEST_SCHEDULE,
     LONGEST_TEXT,
     MOST_GOALS,
     MOST_MEMORIES,
@@ -18,7 +19,6 @@ from toolwright.core.agents.mind import (
     MemoryChange,
     PlanChange,
 )
-from toolwright.core.agents.schedule import LONGEST_SCHEDULE
 from toolwright.core.limits import PageLimit
 from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
 from toolwright.web.dependencies import Service

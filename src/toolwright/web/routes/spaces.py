@@ -6,12 +6,11 @@ from fastapi import Depends
 from pydantic import Field, JsonValue
 
 from toolwright.core.broken_rows import sliced
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, characters
 from toolwright.core.limits import PAGE_BYTES, PageLimit
-from toolwright.core.plain import characters
-from toolwright.core.spaces.space import DeliveryOrder, SpaceFields, SpaceKind
-from toolwright.core.spaces.space import Member as MemberRow
-from toolwright.core.spaces.space import Space as SpaceRow
+from toolwright.core.spaces import DeliveryOrder, SpaceFields, SpaceKind
+from toolwright.core.spaces import Member as MemberRow
+from toolwright.core.spaces import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
 from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, broken_json, page_json

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 from toolwright.core.agents.prompt import Env
 from toolwright.core.env.env import EnvInput, read_env, stored_only
 from toolwright.core.limits import MAX_SUMMARY, PageLimit
-from toolwright.core.results.content import unchecked
+from toolwright.core.results import unchecked
 from toolwright.web.answers import (
     ApiResponse,
     EnvNames,

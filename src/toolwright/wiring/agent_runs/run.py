@@ -32,8 +32,7 @@ from toolwright.core.errors import (
     RunFailed,
 )
 from toolwright.core.json_value import JSON
-from toolwright.core.results.content import Attachment
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, ToolResult
 from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.runs import OpenWait

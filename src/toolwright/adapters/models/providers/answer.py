@@ -27,7 +27,7 @@ from toolwright.adapters.models.providers.transcript import dump_native
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSONObject, dumps_unescaped
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
-from toolwright.core.schemas.property_names import PropertyNames
+from toolwright.core.schemas.provider_rules import PropertyNames
 from toolwright.core.threads.run import Usage
 
 FINAL_TOOL = "final_answer"

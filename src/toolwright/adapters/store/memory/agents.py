@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from toolwright.adapters.store.engine.codecs import micros
+from toolwright.adapters.store.engine.columns import micros
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.agents.agent import agent_of_keeper, user_of_keeper
@@ -11,6 +11,7 @@ from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query, is_match
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.journal.effects import (
+    AcceptMcpTool,
     Add,
     AddPassage,
     AgentEffect,
@@ -21,20 +22,22 @@ from toolwright.core.journal.effects import (
     DropPassage,
     DropPlan,
     FirePlan,
+    HoldMcpTool,
     LinkBlock,
     MindKind,
     MovePlans,
+    PinMcpTool,
     Put,
     RecordEffect,
     SetBlock,
     SetPlan,
     SetVector,
+    UnholdMcpTool,
     UnlinkBlock,
     link_key,
 )
-from toolwright.core.journal.mcp_effects import AcceptMcpTool, HoldMcpTool, PinMcpTool, UnholdMcpTool
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.mcp.records import McpDefinition
+from toolwright.core.mcp.servers import McpDefinition
 from toolwright.core.value import Record, changed, key_of
 
 R = TypeVar("R", bound=Record)

@@ -13,7 +13,7 @@ from toolwright.adapters.store.engine.late_results import (
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.env.env import VariablesRequest
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange
 from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
@@ -34,10 +34,9 @@ from toolwright.core.journal.child_effects import (
     Stop,
     Terminate,
 )
-from toolwright.core.journal.effects import Edit
-from toolwright.core.journal.mcp_effects import AddNestedCall
+from toolwright.core.journal.effects import AddNestedCall, Edit
 from toolwright.core.journal.units import Unit
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.event import EventDraft

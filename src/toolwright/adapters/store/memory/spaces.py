@@ -5,13 +5,14 @@ A failure is undone (`undo`).
 
 from collections.abc import Sequence
 
-from toolwright.adapters.store.engine.codecs import micros
+from toolwright.adapters.store.engine.columns import micros
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, placed
 from toolwright.adapters.store.memory.agents import perform_agent, perform_record
 from toolwright.adapters.store.memory.children import add_nested_call, deliver, perform_child
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    AddNestedCall,
     AgentEffect,
     ContextEffect,
     DropMember,
@@ -34,9 +35,8 @@ from toolwright.core.journal.effects import (
     Unreact,
     deliveries_of,
 )
-from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Unit
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from toolwright.adapters.store.engine.codecs import micros
+from toolwright.adapters.store.engine.columns import micros
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Plan, plan_timer
 from toolwright.core.env.env import EnvChange, EnvRow, VariablesRequest
-from toolwright.core.files.file import File, FileChange
+from toolwright.core.files import File, FileChange
 from toolwright.core.journal.units import Leaving, Wake
-from toolwright.core.mcp.records import McpDefinition
-from toolwright.core.spaces.space import Entity, Member, Reaction, Space, SpaceMessage
+from toolwright.core.mcp.servers import McpDefinition
+from toolwright.core.spaces import Entity, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import ENDED, ChildEnd
 from toolwright.core.threads.compaction import Compaction, SentText

@@ -3,17 +3,18 @@
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, text_or_none
+from toolwright.adapters.store.engine.columns import Params, Row, long_text_or_none, micros, text_or_none
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.parts import Steps
-from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS
+from toolwright.adapters.store.sql.agents import MCP_DEFINITIONS
 from toolwright.adapters.store.sql.memory import BLOCKS, OWN_BLOCKS, PASSAGES, PASSAGES_EACH, coded
 from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, key_params, owned_by
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.agents.memory import Passage, Vector, folded_passage
 from toolwright.core.agents.mind import Plan, plan_timer
 from toolwright.core.journal.effects import (
+    AcceptMcpTool,
     Add,
     AddPassage,
     AgentEffect,
@@ -24,23 +25,20 @@ from toolwright.core.journal.effects import (
     DropPassage,
     DropPlan,
     FirePlan,
+    HoldMcpTool,
     LinkBlock,
+    McpToolEffect,
     MindKind,
     MovePlans,
+    PinMcpTool,
     Put,
     RecordEffect,
     SetBlock,
     SetPlan,
     SetVector,
+    UnholdMcpTool,
     UnlinkBlock,
     link_key,
-)
-from toolwright.core.journal.mcp_effects import (
-    AcceptMcpTool,
-    HoldMcpTool,
-    McpToolEffect,
-    PinMcpTool,
-    UnholdMcpTool,
 )
 from toolwright.core.journal.units import Unit
 

@@ -3,21 +3,24 @@
 from collections.abc import Generator, Iterable
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
+from toolwright.adapters.store.engine.columns import Params, Row, long_text_or_none, micros, micros_or_none
 from toolwright.adapters.store.engine.outcome import EffectResult, numbered
-from toolwright.adapters.store.engine.program import Op, Ops
-from toolwright.adapters.store.engine.statement import Statement
-from toolwright.adapters.store.programs.delivery import deliver, refused
-from toolwright.adapters.store.programs.late_results import cancel_late_calls, is_deleted, shown
-from toolwright.adapters.store.programs.parts import insert_events
-from toolwright.adapters.store.sql.calls import CALLS
+from toolwright.adapters.store.engine.program import Op, Ops, Statement
+from toolwright.adapters.store.programs.parts import (
+    cancel_late_calls,
+    deliver,
+    insert_events,
+    is_deleted,
+    refused,
+    shown,
+)
 from toolwright.adapters.store.sql.children import REQUESTS
-from toolwright.adapters.store.sql.events import EVENTS, INBOX
 from toolwright.adapters.store.sql.kept import ENV, FILES
+from toolwright.adapters.store.sql.messages import CALLS
 from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.threads import RUNS, THREADS
+from toolwright.adapters.store.sql.threads import EVENTS, INBOX, RUNS, THREADS
 from toolwright.core.env.env import EnvChange
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange
 from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
@@ -38,7 +41,7 @@ from toolwright.core.journal.child_effects import (
     Stop,
     Terminate,
 )
-from toolwright.core.journal.mcp_effects import AddNestedCall
+from toolwright.core.journal.effects import AddNestedCall
 from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import EventDraft

@@ -9,7 +9,7 @@ author.
 from collections.abc import Sequence
 from hashlib import shake_256
 
-from toolwright.adapters.store.engine.codecs import (
+from toolwright.adapters.store.engine.columns import (
     Params,
     long_text_or_none,
     micros,
@@ -17,36 +17,35 @@ from toolwright.adapters.store.engine.codecs import (
     text_or_none,
 )
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, UnitResult, numbered
-from toolwright.adapters.store.engine.program import Op, Program, StatementBatch
-from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.engine.program import Op, Program, Statement, StatementBatch
 from toolwright.adapters.store.programs.advance import advance
 from toolwright.adapters.store.programs.agents import drop_mind
 from toolwright.adapters.store.programs.children import wake_askers
-from toolwright.adapters.store.programs.delivery import refused
-from toolwright.adapters.store.programs.late_results import cancel_late_calls, is_orphan, shown
 from toolwright.adapters.store.programs.parts import (
+    Steps,
+    cancel_late_calls,
     insert_events,
+    is_orphan,
     leaving,
     lock,
     lock_threads,
     new_files,
+    refused,
+    shown,
     spoken_to,
     wake,
     write_env,
     write_files,
 )
-from toolwright.adapters.store.programs.retention import drop_thread, forget_bytes, sweep_threads
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.sql.agents import AGENTS
-from toolwright.adapters.store.sql.events import INBOX
 from toolwright.adapters.store.sql.kept import ENTITIES
 from toolwright.adapters.store.sql.records import owned_by
-from toolwright.adapters.store.sql.retention import agent_note
+from toolwright.adapters.store.sql.retention import AGENT, SPACE, agent_note
 from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.threads import RUNS, THREADS
+from toolwright.adapters.store.sql.threads import INBOX, RUNS, THREADS
 from toolwright.core.journal.approvals import Approve, Refuse
-from toolwright.core.journal.effects import DropMember, Effect
-from toolwright.core.journal.mcp_effects import AddNestedCall
+from toolwright.core.journal.effects import AddNestedCall, DropMember, Effect
 from toolwright.core.journal.retention import DropThread, ForgetBytes, Prune, SweepThreads
 from toolwright.core.journal.units import (
     Advance,
@@ -76,8 +75,89 @@ from toolwright.core.journal.units import (
     Unit,
     UseOnce,
 )
+from toolwright.core.mcp.servers import task_timer
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
+
+
+def drop_thread(unit: DropThread, sql: Statements) -> Program:
+    """Delete a thread tree. Conflict: `busy`, also while a request's answer is creating a child in it."""
+    params: Params = {"thread_id": unit.thread_id}
+    yield Op(sql.thread_state, params, "thread")
+    below = yield Op(sql.children.below, params)
+    family = {unit.thread_id, *[str(thread_id) for (thread_id,) in below]}
+    yield from lock_threads(family, sql)
+    yield Op(sql.thread_state, params, "thread")  # it can have been deleted while waiting for the locks
+    yield from _may_go(unit, sql)
+    asking = yield Op(sql.retention.drop_requests, params)
+    yield [Op(sql.children.drop_asked, {"id": request_id}) for (request_id,) in asking]
+    below = yield Op(sql.children.below, params)
+    if not family.issuperset(str(thread_id) for (thread_id,) in below):
+        raise GuardFailed("busy")
+    pending_threads = yield Op(sql.retention.pending_threads, params)
+    cancelled, edits = EffectResult(), list[Effect]()
+    for thread_id in sorted(str(each) for (each,) in pending_threads):
+        calls = yield from cancel_late_calls(
+            sql.agents.cancel_calls_in_thread, {"thread_id": thread_id}, unit, sql, cancelled
+        )
+        edits += yield from shown(calls, sql)
+    yield Op(sql.retention.note_threads, {**params, "at": micros(unit.at)})
+    tasks = yield Op(sql.retention.drop_tasks, params)
+    yield [Op(sql.spaces.drop_timer, {"name": task_timer(call_id)}) for (call_id,) in tasks]
+    yield Op(sql.retention.drop_wakes, params)
+    gone = yield Op(sql.retention.drop_threads, params)
+    done = yield from perform(edits, unit, sql)
+    return UnitResult(Committed(count=len(gone)), (*cancelled.events, *done.events))
+
+
+def _may_go(unit: DropThread, sql: Statements) -> Steps:
+    key: Params = {"thread_id": unit.thread_id}
+    if (yield Op(sql.retention.at_work, key)):
+        raise GuardFailed("busy")
+    if unit.idle_since is None:
+        return
+    if (yield Op(sql.retention.pending_threads, key)):
+        raise GuardFailed("busy")
+    before = micros(unit.idle_since)
+    for reason in sql.retention.reasons_to_stay:
+        params = {**key, "before": before} if "before" in reason.order else key
+        if (yield Op(reason, params)):
+            raise GuardFailed("busy")
+
+
+def sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
+    """Delete remaining rows, starting with the oldest deletion. Deletes its note after the last row."""
+    rows = yield Op(sql.retention.next_dropped, {})
+    if not rows:
+        return UnitResult(Committed())
+    note, remaining = str(rows[0][0]), unit.limit
+    id = note.removeprefix(SPACE).removeprefix(AGENT)
+    if note.startswith(SPACE):
+        sweeps, forget = sql.retention.sweeps_of_space, sql.retention.forget_space
+    elif id != note:
+        sweeps, forget = sql.retention.sweeps_of_agent, sql.retention.forget_agent
+    else:
+        sweeps, forget = sql.retention.sweeps, sql.retention.forget_thread
+        digests = yield Op(sql.retention.sweep_bytes, {"thread_id": id, "limit": remaining})
+        at = micros(unit.at)
+        yield [Op(sql.retention.drop_bytes, {"digest": digest, "at": at}) for (digest,) in digests]
+        remaining -= len(digests)
+    for sweep in sweeps:
+        if not remaining:
+            break
+        swept = yield Op(sweep, {"thread_id": id, "limit": remaining})
+        remaining -= len(swept)
+    if remaining:
+        yield Op(forget, {"thread_id": id, "note": note})
+    return UnitResult(Committed(count=max(unit.limit - remaining, 1)))
+
+
+def forget_bytes(unit: ForgetBytes, sql: Statements) -> Program:
+    """Delete the records of the given bytes."""
+    dropped: list[Params] = [{"digest": each.digest, "seen": micros(each.at)} for each in unit.dropped]
+    yield [Op(sql.retention.forget_bytes, params) for params in dropped]
+    return UnitResult(Committed(count=len(dropped)))
+
 
 PROBES = ("probe a", "probe b")  # tokens of the rows that probes write, alternating
 ROOM = 32 * 1024  # characters that a probe writes: about the size of a message with its run and events

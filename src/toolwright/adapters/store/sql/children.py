@@ -26,23 +26,31 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, micros
-from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
-from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.columns import (
+    Instant,
+    Json,
+    Params,
+    Row,
+    a_text,
+    an_object,
+    metadata,
+    micros,
+    one_of,
+)
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
+    Driver,
     Statement,
     number,
+    read_rows,
     row_params,
     statements,
     string,
 )
-from toolwright.adapters.store.sql.calls import CALLS, calls
-from toolwright.adapters.store.sql.events import inbox, wakes
-from toolwright.adapters.store.sql.messages import MESSAGES, messages
-from toolwright.adapters.store.sql.threads import NOT_OVER, THREADS, family_of, runs, threads
+from toolwright.adapters.store.sql.messages import CALLS, MESSAGES, calls, messages
+from toolwright.adapters.store.sql.threads import NOT_OVER, THREADS, family_of, inbox, runs, threads, wakes
 from toolwright.core.env.env import RequestKind, Variable, VariablesRequest
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import MOVES, Call

@@ -2,12 +2,11 @@
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
-from toolwright.adapters.store.engine.codecs import a_text, an_object
-from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
+from toolwright.adapters.store.engine.columns import Instant, Json, a_text, an_object, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.env.env import EnvKind, EnvRow, EnvType
-from toolwright.core.files.file import File, fold
-from toolwright.core.spaces.space import Entity, EntityType
+from toolwright.core.files import File, fold
+from toolwright.core.spaces import Entity, EntityType
 
 files = Table(
     "files",

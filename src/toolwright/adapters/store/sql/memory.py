@@ -33,21 +33,21 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.codecs import Params, a_text, texts
-from toolwright.adapters.store.engine.columns import Instant, Json, metadata
+from toolwright.adapters.store.engine.columns import Instant, Json, Params, a_text, metadata, texts
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.program import Op, Reading
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
-    Rows,
+    Op,
+    Reading,
+    RowQuery,
     Statement,
     number,
     row_params,
     string,
 )
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
-from toolwright.core.broken_rows import Rows as Found
+from toolwright.core.broken_rows import Rows
 
 PASSAGES_EACH = 2**32
 """Number of places reserved for each owner of passages."""
@@ -243,7 +243,7 @@ class MemoryQueries:
         return self._compiled(query.where(*has_words).limit(number("limit")))
 
 
-def _indexed() -> Rows:
+def _indexed() -> RowQuery:
     """Return the query of an agent's newest passages that match in the SQLite index."""
     place = passage_index.c.rowid
     joined = PASSAGES.query.join(passage_index, place == passages.c.place)
@@ -268,7 +268,7 @@ def _literal(word: str) -> str:
     return word
 
 
-def readable_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Found[Block]]:
+def readable_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Rows[Block]]:
     """Return the blocks that an agent reads, by label, then by owner."""
     own_rows = yield Op(sql.own_blocks, {"agent_id": agent_id})
     linked = yield Op(sql.linked_blocks, {"agent_id": agent_id})

@@ -20,22 +20,22 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.codecs import Params, a_text, an_object
-from toolwright.adapters.store.engine.columns import Instant, Json, metadata
-from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.columns import Instant, Json, Params, a_text, an_object, metadata
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
+    Driver,
     number,
+    read_rows,
     row_params,
     string,
 )
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.mcp.records import McpTask
-from toolwright.core.spaces.space import FrontEnd
+from toolwright.core.mcp.servers import McpTask
+from toolwright.core.spaces import FrontEnd
 from toolwright.core.value import Record
 
 R = TypeVar("R", bound=Record)

@@ -27,34 +27,35 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.codecs import Params, Row, instant, micros
-from toolwright.adapters.store.engine.columns import Instant, metadata
-from toolwright.adapters.store.engine.driver import Driver, read_rows
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.columns import Instant, Params, Row, instant, metadata, micros
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
+    Driver,
     Statement,
     number,
+    read_rows,
     row_params,
     statements,
     string,
 )
-from toolwright.adapters.store.sql.calls import calls
 from toolwright.adapters.store.sql.children import PENDING, requests, thread_values
-from toolwright.adapters.store.sql.events import events, inbox, wakes
 from toolwright.adapters.store.sql.kept import env, files
 from toolwright.adapters.store.sql.memory import passage_keepers, passages
-from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.messages import calls, message_versions, messages
 from toolwright.adapters.store.sql.records import RECORDS, mcp_tasks, owned_by
 from toolwright.adapters.store.sql.spaces import reactions, space_messages
 from toolwright.adapters.store.sql.threads import (
     THREADS,
     compactions,
+    events,
     family_of,
+    inbox,
     runs,
     sent_texts,
     steps,
     threads,
+    wakes,
 )
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.threads.thread import Thread

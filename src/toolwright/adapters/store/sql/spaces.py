@@ -27,24 +27,33 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, read_text
-from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
-from toolwright.adapters.store.engine.driver import Driver, read_rows
+from toolwright.adapters.store.engine.columns import (
+    Instant,
+    Json,
+    Params,
+    Row,
+    a_text,
+    an_object,
+    metadata,
+    one_of,
+    read_text,
+)
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
+    Driver,
     Statement,
     number,
+    read_rows,
     row_params,
     statements,
     string,
 )
-from toolwright.adapters.store.sql.events import counters, inbox, wakes
 from toolwright.adapters.store.sql.kept import entities
-from toolwright.adapters.store.sql.threads import NOT_OVER, runs, threads
+from toolwright.adapters.store.sql.threads import NOT_OVER, counters, inbox, runs, threads, wakes
 from toolwright.core.json_value import dumps_unescaped
-from toolwright.core.spaces.space import (
+from toolwright.core.spaces import (
     DeliveryOrder,
     EntityType,
     Member,

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
     Statement,
@@ -34,18 +34,26 @@ from toolwright.adapters.store.engine.statement import (
     statements,
     string,
 )
-from toolwright.adapters.store.sql.agents import AgentStatements, SessionStatements
-from toolwright.adapters.store.sql.calls import calls
+from toolwright.adapters.store.sql.agents import AgentStatements, McpStatements, SessionStatements
 from toolwright.adapters.store.sql.children import ChildStatements, woken
-from toolwright.adapters.store.sql.events import commits, events, inbox, wakes
 from toolwright.adapters.store.sql.kept import entities, env, files
-from toolwright.adapters.store.sql.mcp import McpStatements
 from toolwright.adapters.store.sql.memory import MemoryStatements
-from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.messages import calls, message_versions, messages
 from toolwright.adapters.store.sql.records import record_statements
 from toolwright.adapters.store.sql.retention import RetentionStatements
 from toolwright.adapters.store.sql.spaces import SpaceStatements, space_events
-from toolwright.adapters.store.sql.threads import NOT_OVER, compactions, runs, sent_texts, steps, threads
+from toolwright.adapters.store.sql.threads import (
+    NOT_OVER,
+    commits,
+    compactions,
+    events,
+    inbox,
+    runs,
+    sent_texts,
+    steps,
+    threads,
+    wakes,
+)
 from toolwright.core.threads.call import MOVES, OPEN
 from toolwright.core.threads.run import OVER
 

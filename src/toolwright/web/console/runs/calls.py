@@ -7,10 +7,10 @@ from urllib.parse import quote
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import InvalidJSON, NotFound
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.spaces.tool_ui import ShownCall
+from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
+from toolwright.core.tools.tool_ui import ShownCall
 from toolwright.core.value import changed, value
 from toolwright.runtime.threads.thread_tree import child_id_of
 from toolwright.web.console.runs.facts import STATUS_LABELS, file_link, joined, span, thread_link

@@ -11,7 +11,7 @@ from nicegui.events import GenericEventArguments
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.env import EnvInput
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.files.file import File
+from toolwright.core.files import File
 from toolwright.core.text import brief
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.runs.calls import LARGEST_PREVIEW

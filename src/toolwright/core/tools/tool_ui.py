@@ -5,7 +5,7 @@ from typing import Any, Literal, Protocol, TypeAlias, overload
 
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.value import value
 
 Component: TypeAlias = Literal[
