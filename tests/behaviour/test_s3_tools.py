@@ -17,7 +17,7 @@ from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.runtime.agents.inboxes import Deliveries
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.spaces.speech import Speech
+from toolwright.runtime.spaces.messages import Speech
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
 from toolwright.testing import MemoryStore, ScriptedModel

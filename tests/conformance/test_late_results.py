@@ -41,10 +41,9 @@ from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.calls.visible import result_message
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import Keys
+from toolwright.runtime.env import Environment, Keys
 from toolwright.runtime.housekeeping import Housekeeper
-from toolwright.runtime.pending.settlement import Settling, settlement
+from toolwright.runtime.pending.pending import Settling, settlement
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus
 from toolwright.wire.call import call_message_id, visible_call_message

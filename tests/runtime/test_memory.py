@@ -18,9 +18,9 @@ from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import AddPassage, SetBlock
 from toolwright.core.journal.units import Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
-from toolwright.runtime.prompts.system_prompt import SILENT
+from toolwright.runtime.prompts import SILENT
 from toolwright.runtime.toolkits.builtins import BuiltinState
-from toolwright.runtime.toolkits.memory import MemoryToolkit
+from toolwright.runtime.toolkits.mind import MemoryToolkit
 from toolwright.testing import MemoryBus, MemoryStore, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio

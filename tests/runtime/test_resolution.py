@@ -20,8 +20,8 @@ from toolwright.core.journal.units import CreateThread
 from toolwright.core.threads.child import Link
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.env import Environment
+from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.testing import MemoryStore
 from toolwright.wiring.lazy import NamedModels
 

@@ -11,8 +11,7 @@ from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.errors import DefinitionError
 from toolwright.core.journal.store import Store
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import Keys
+from toolwright.runtime.env import Environment, Keys
 from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore

@@ -31,7 +31,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.core.ports import Cipher
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.env.redaction import clean_response
+from toolwright.runtime.env import clean_response
 from toolwright.testing import MemoryBus
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions

@@ -26,7 +26,7 @@ from toolwright.core.threads.compaction import (
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Side
-from toolwright.runtime.gauges import seconds_since
+from toolwright.runtime.health import seconds_since
 from toolwright.runtime.runtime import Runtime
 from toolwright.wire.message import message_json
 from toolwright.wire.run import PARTS, run_with_steps, sent_prompt_json

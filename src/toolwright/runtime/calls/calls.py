@@ -38,8 +38,8 @@ from toolwright.runtime.calls.visible import timeout_message as timed_out_messag
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
-from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.mcp.definitions import follow, pin
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.mcp import follow, pin
 from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending

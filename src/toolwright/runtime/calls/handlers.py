@@ -24,8 +24,8 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.env import Environment
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.state.state import Invoke, RunState
 from toolwright.runtime.threads.thread_tree import children_of
 

@@ -24,7 +24,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, as_read_by_side
-from toolwright.runtime.env.redaction import clean_arguments, clean_message
+from toolwright.runtime.env import clean_arguments, clean_message
 from toolwright.runtime.model.answer import message_calls, new_call, sent_with
 from toolwright.runtime.state.state import RunState
 from toolwright.wire.result import result_from_json, s3_pending

@@ -25,7 +25,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.calls.request_state import resolver
 from toolwright.runtime.context.commit import Answered, Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import ThreadEnv
+from toolwright.runtime.env import ThreadEnv
 from toolwright.wire.event import run_event, tool_event
 
 EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]

@@ -13,7 +13,7 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
-from toolwright.runtime.env.redaction import clean_call
+from toolwright.runtime.env import clean_call
 from toolwright.runtime.spaces.membership import RedactableEffect
 from toolwright.wire.call import visible_call_message
 from toolwright.wire.event import outcome_event, tool_event

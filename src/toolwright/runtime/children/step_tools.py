@@ -21,9 +21,8 @@ from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import ThreadEnv
-from toolwright.runtime.env.redaction import clean_arguments
-from toolwright.runtime.mcp.offer import McpOffers
+from toolwright.runtime.env import ThreadEnv, clean_arguments
+from toolwright.runtime.mcp import McpOffers
 from toolwright.wire.event import mcp_held_event
 from toolwright.wire.text import readable
 

@@ -29,9 +29,9 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.nested import message_in, paths
 from toolwright.runtime.calls.variables import waiting_json
-from toolwright.runtime.children.start import ChildStart, NewChildRows
+from toolwright.runtime.children.child import ChildStart, NewChildRows
 from toolwright.runtime.children.step_tools import has_room
-from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.journal import Services
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.thread_tree import child_id_of, copy_files, first_run, message_for

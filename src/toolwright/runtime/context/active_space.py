@@ -13,7 +13,7 @@ from toolwright.core.spaces import Entity
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.commit import Changes
-from toolwright.runtime.prompts.channel_history import Place
+from toolwright.runtime.prompts import Place
 from toolwright.runtime.spaces.membership import Membership
 
 T = TypeVar("T")

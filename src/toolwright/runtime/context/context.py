@@ -42,9 +42,8 @@ from toolwright.runtime.context.commit import (
 )
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.context.record import RunRecord
-from toolwright.runtime.env.env import Resolve, ThreadEnv
-from toolwright.runtime.env.redaction import clean_message
-from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.env import Resolve, ThreadEnv, clean_message
+from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.event import message_payload
 

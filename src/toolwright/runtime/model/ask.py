@@ -23,7 +23,7 @@ from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, arranged, as_read
 from toolwright.runtime.context.execution import Cancellation
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.model.answer import checked_response
 from toolwright.runtime.model.context_window import (
     MOST_EDITS,
@@ -32,7 +32,7 @@ from toolwright.runtime.model.context_window import (
     formed,
 )
 from toolwright.runtime.model.stream import AnswerStream
-from toolwright.runtime.prompts.system_prompt import (
+from toolwright.runtime.prompts import (
     Section,
     SystemPrompts,
     bare_prompt,

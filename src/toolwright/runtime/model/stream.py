@@ -13,7 +13,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.event import EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.redaction import clean_name
+from toolwright.runtime.env import clean_name
 from toolwright.wire.event import live_event, tool_event
 from toolwright.wire.text import partial_json
 

@@ -19,7 +19,7 @@ from toolwright.core.value import value
 from toolwright.runtime.checks import can_be_id
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.threads.runs import Runs
-from toolwright.runtime.toolkits.call_events import Input, call_event, post_of, write_input
+from toolwright.runtime.toolkits.external_calls import Input, call_event, post_of, write_input
 from toolwright.runtime.toolkits.toolkit import ToolkitParts
 from toolwright.wire.result import result_from_json
 

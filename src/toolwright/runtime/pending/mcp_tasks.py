@@ -43,11 +43,10 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import call_message
 from toolwright.runtime.journal import Services
-from toolwright.runtime.mcp.definitions import next_check
-from toolwright.runtime.mcp.offer import target_in
+from toolwright.runtime.mcp import next_check, target_in
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.spaces.membership import Membership, RedactableEffect
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import tool_event
 from toolwright.wire.result import result_from_json
 

@@ -51,8 +51,7 @@ from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import clean_response
+from toolwright.runtime.env import Environment, clean_response
 from toolwright.runtime.model.answer import outside_calls, queued_message, requested_call, total_cost
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.commits import RunCommits

@@ -21,7 +21,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Rounds
 from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, AbandonedCallResults, Calls
 from toolwright.runtime.calls.nested import Nested
-from toolwright.runtime.children.end import ChildReports
+from toolwright.runtime.children.child import ChildReports
 from toolwright.runtime.context.commit import REBUILT, Answered, Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of

@@ -21,7 +21,7 @@ from toolwright.runtime.calls.variables import decide
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.redaction import clean_arguments
+from toolwright.runtime.env import clean_arguments
 from toolwright.runtime.model.answer import requested_call
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.commits import RunCommits

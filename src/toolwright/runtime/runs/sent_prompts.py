@@ -39,8 +39,8 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.nested import opening, paths
 from toolwright.runtime.checks import by_id, page
 from toolwright.runtime.context.conversation import arranged, as_formed, as_read, as_read_by_side
-from toolwright.runtime.env.redaction import clean_message
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.env import clean_message
+from toolwright.runtime.threads.thread_tree import Lineages
 
 ROWS = 250  # messages per read
 

@@ -29,7 +29,7 @@ from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.context.commit import Answered, Changes, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.journal import Services
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.act import Actions
@@ -45,8 +45,7 @@ from toolwright.runtime.threads.inbox import (
     own_message,
     within_limit,
 )
-from toolwright.runtime.threads.lineages import Lineages
-from toolwright.runtime.threads.thread_tree import first_run
+from toolwright.runtime.threads.thread_tree import Lineages, first_run
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")

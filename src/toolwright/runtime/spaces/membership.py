@@ -13,7 +13,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.spaces import Entity, Member, Space, open_to
 from toolwright.core.tools.tenvs_needed import MissingTenvs, missing_tenvs
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.keepers import person_of
+from toolwright.runtime.agents.minds import person_of
 
 MOST_SHARED = 1_000  # maximum number of shared spaces that are checked, the oldest first
 

@@ -47,9 +47,15 @@ from toolwright.runtime.spaces.fields import (
     role_of,
     text_of,
 )
-from toolwright.runtime.spaces.history import History, MessageView, Reactions
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.spaces.speech import Speech, message_content, own_metadata
+from toolwright.runtime.spaces.messages import (
+    History,
+    MessageView,
+    Reactions,
+    Speech,
+    message_content,
+    own_metadata,
+)
 from toolwright.wire.space import edited_event, member_added_event, member_removed_event, space_event
 
 SWEPT_ELSEWHERE = 0.1  # seconds until another attempt while another task or process deletes the rows

@@ -28,7 +28,7 @@ from toolwright.runtime.context.commit import Injected
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import source_of
-from toolwright.runtime.env.redaction import clean_arguments, clean_message
+from toolwright.runtime.env import clean_arguments, clean_message
 
 
 class Facts:

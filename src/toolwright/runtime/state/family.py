@@ -17,7 +17,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
-from toolwright.runtime.files.files import FileKeeper, StoredFiles
+from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.threads.thread_tree import copy_files, first_run, message_for, notice_for
 from toolwright.wire.event import run_event
 

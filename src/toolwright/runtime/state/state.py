@@ -22,9 +22,8 @@ from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution, Skipped, writes, writes_later
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import clean_draft, clean_effect
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.env import Environment, clean_draft, clean_effect
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
 from toolwright.runtime.state.facts import CallMessages, NestedCalls
 from toolwright.runtime.state.family import Family

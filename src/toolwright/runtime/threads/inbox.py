@@ -14,7 +14,7 @@ from toolwright.core.threads.inbox import InboxEvent, InboxType
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
 from toolwright.wire.text import is_misleading, readable, speaker_name
 

@@ -41,15 +41,14 @@ from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
-from toolwright.runtime.env.env import Environment, tenv_vars
-from toolwright.runtime.files.files import FileKeeper, StoredFiles
+from toolwright.runtime.env import Environment, tenv_vars
+from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import kept_ref
-from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import Runs
-from toolwright.runtime.threads.thread_tree import first_run
+from toolwright.runtime.threads.thread_tree import Lineages, first_run
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title
 

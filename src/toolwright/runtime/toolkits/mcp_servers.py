@@ -19,10 +19,10 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id
-from toolwright.runtime.env.env import ThreadEnv
+from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.journal import Services
-from toolwright.runtime.mcp.offer import McpOffer, McpOffers, env_of_agent
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.mcp import McpOffer, McpOffers, env_of_agent
+from toolwright.runtime.threads.thread_tree import Lineages
 
 
 class AgentServers:

@@ -44,13 +44,12 @@ from toolwright.core.tools.toolset import Format, Toolset
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.checks import by_id, by_kind
-from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.mcp.offer import McpOffers, env_of_agent
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.mcp import McpOffers, env_of_agent
 from toolwright.runtime.threads.results import call_rows
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
-from toolwright.runtime.toolkits.call_ends import CallEnds
-from toolwright.runtime.toolkits.call_events import call_event, post_of, write_input
+from toolwright.runtime.threads.thread_tree import Lineages
+from toolwright.runtime.toolkits.external_calls import CallEnds, call_event, post_of, write_input
 from toolwright.runtime.toolkits.loop_messages import LoopMessages, answer_text, has_left_out
 from toolwright.wire.result import result_from_json, s4_result
 

@@ -47,7 +47,7 @@ from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.calls.nested import message_in
-from toolwright.runtime.files.files import ThreadFiles
+from toolwright.runtime.files import ThreadFiles
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_json

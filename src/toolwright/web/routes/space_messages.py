@@ -9,7 +9,7 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit
 from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_TEXT
-from toolwright.runtime.spaces.history import LONGEST_PAGE, MessageView
+from toolwright.runtime.spaces.messages import LONGEST_PAGE, MessageView
 from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import speaker
 from toolwright.web.dependencies import AnyCaller
