@@ -24,7 +24,7 @@ import toolwright as tw
 from bench.many_threads import address, serving_of
 from bench.row import Row
 from bench.shop import SYSTEM, TOOLS
-from toolwright.adapters.store.engine.columns import micros
+from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sql.messages import CALLS, calls

@@ -32,13 +32,13 @@ LOADED = (
     "toolwright.testing",
     *("yaml", "rich.console", "alembic.command", "asyncpg", "anyio._backends._asyncio"),
     *("pydantic_ai.models.openai", "mcp.client.stdio"),
-    *(f"toolwright.cli.{each}" for each in ("entry", "chat", "demo", "doctor", "serve", "threads", "tools")),
-    *(f"toolwright.wiring.{each}" for each in ("agent_runs", "config", "database", "gateway", "upkeep")),
+    *(f"toolwright.cli.{each}" for each in ("entry", "chat", "demo", "doctor", "serve", "journal", "tools")),
+    *(f"toolwright.wiring.{each}" for each in ("agent_runs", "config", "gateway", "upkeep")),
     *(
         f"toolwright.adapters.{each}"
         for each in (
-            *("cipher.fernet", "executors.http", "files.objects", "mcp.connection", "models.script_file"),
-            *("models.providers.model", "store.migrate", "store.opening", "store.postgres.lock"),
+            *("cipher", "executors.http", "files", "mcp.connection", "models.script_file"),
+            *("models.providers.model", "store.migrate", "store.opening", "store.postgres.locks"),
         )
     ),
 )

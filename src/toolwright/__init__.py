@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from toolwright.core.tools.tool_ui import ShownCall, Submit, ToolUI, tool_ui
     from toolwright.core.tools.toolset import Toolset
     from toolwright.runtime.runtime import Runtime
-    from toolwright.wiring.agent_runs.run import AgentStream, run, run_sync, stream
+    from toolwright.wiring.agent_runs import AgentStream, run, run_sync, stream
     from toolwright.wiring.app import App
     from toolwright.wiring.gateway import gateway
     from toolwright.wiring.settings import Settings
@@ -118,7 +118,7 @@ __all__ = [
 _MODULES = {
     "Agent": "core.agents.agent",
     "Context": "core.agents.prompt",
-    "AgentStream": "wiring.agent_runs.run",
+    "AgentStream": "wiring.agent_runs",
     "App": "wiring.app",
     "Approval": "core.tools.approval",
     "Attachment": "core.results",
@@ -164,9 +164,9 @@ _MODULES = {
     "compose": "core.tools.compose",
     "gateway": "wiring.gateway",
     "openapi": "core.tools.openapi",
-    "run": "wiring.agent_runs.run",
-    "run_sync": "wiring.agent_runs.run",
-    "stream": "wiring.agent_runs.run",
+    "run": "wiring.agent_runs",
+    "run_sync": "wiring.agent_runs",
+    "stream": "wiring.agent_runs",
     "tool": "core.tools.tool",
     "tool_ui": "core.tools.tool_ui",
 }

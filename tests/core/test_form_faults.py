@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from toolwright.core.forms import form_error
+from toolwright.core.arguments.errors import form_error
 
 
 class Colour(Enum):

@@ -12,7 +12,7 @@ import toolwright as tw
 from tests.docs.test_guides import ROOT
 from toolwright import testing
 from toolwright.core.agents.config import AgentForm, AppToolForm, LoopForm, ModelForm, SystemForm, ToolOptions
-from toolwright.core.forms import EnvVarForm
+from toolwright.core.arguments.errors import EnvVarForm
 from toolwright.core.mcp.config import McpForm, McpServerForm, McpToolForm
 from toolwright.core.tools.config import FIELDS
 from toolwright.wiring.config import AgentEntry, ConfigApp, ConfigFile, EntityEntry, SpaceEntry

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwright.adapters.store.engine.columns import UnreadableColumn
+from toolwright.adapters.store.engine.codecs import UnreadableColumn
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.sql.agents import AGENTS, MCP_DEFINITIONS
 from toolwright.adapters.store.sql.children import REQUESTS

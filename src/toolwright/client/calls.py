@@ -5,8 +5,8 @@ from contextlib import aclosing
 from typing import TypeAlias
 from urllib.parse import quote
 
-from toolwright.client.transport.follow import follow
-from toolwright.client.transport.http import Http, segment
+from toolwright.client.follow import follow
+from toolwright.client.http import Http, segment
 from toolwright.core.env.env import EnvType, EnvVar
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, plain

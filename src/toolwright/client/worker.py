@@ -15,9 +15,9 @@ from math import inf
 from typing import Any, TypeAlias, TypeVar, cast, get_origin, get_type_hints, overload
 
 from toolwright.client.client import Client
-from toolwright.client.transport.http import RETRIABLE, Pause, delay
+from toolwright.client.http import RETRIABLE, Pause, delay
 from toolwright.core.checks import brief_value, check_kind, check_line, check_name
-from toolwright.core.concurrency import DaemonThreads, is_cancelled
+from toolwright.core.concurrency import DaemonThreads, Supervision, is_cancelled
 from toolwright.core.errors import (
     AlreadyOver,
     CallClaimed,
@@ -33,7 +33,6 @@ from toolwright.core.errors import (
 )
 from toolwright.core.json_value import JSON
 from toolwright.core.results import ToolResult, as_failure, as_result
-from toolwright.core.supervision import Supervision
 from toolwright.wire.call import Call, Offer
 
 log = logging.getLogger("toolwright.worker")

@@ -46,7 +46,7 @@ from toolwright.web.answers import (
     unfinished_bodies,
 )
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
-from toolwright.web.requests.body import invalid_value
+from toolwright.web.requests import invalid_fields
 
 log = logging.getLogger("toolwright.web")
 
@@ -95,7 +95,7 @@ def add_error_handlers(gateway: FastAPI) -> None:
 
     async def parameter_errors(_: Request, error: Exception) -> ApiResponse:
         assert isinstance(error, RequestValidationError), "registered for it"
-        return answer_error(invalid_value("request", error.errors(), skip=1))
+        return answer_error(invalid_fields("request", error.errors(), skip=1))
 
     async def framework_error(_: Request, error: Exception) -> ApiResponse:
         assert isinstance(error, HTTPException), "registered for it"

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, JsonValue, ValidationError
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.config import ErrorDetail, Form, Identity, length_errors, read_agent
+from toolwright.core.arguments.errors import form_error
 from toolwright.core.errors import (
     AlreadyExists,
     DefinitionError,
@@ -24,7 +25,6 @@ from toolwright.core.errors import (
     InvalidRequest,
     NotFound,
 )
-from toolwright.core.forms import form_error
 from toolwright.core.journal.store import Store
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON, NOT_ONE_LINE, one_line

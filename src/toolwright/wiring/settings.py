@@ -22,8 +22,8 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from toolwright.core.agents.prompt import LEAST_TOKENS
+from toolwright.core.arguments.errors import form_error
 from toolwright.core.errors import DefinitionError
-from toolwright.core.forms import form_error
 from toolwright.core.limits import (
     MAX_ATTACHMENT,
     MAX_HTTP_ANSWER,

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from toolwright.core.arguments.errors import form_error
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import (
     ContextTooLong,
@@ -19,7 +20,6 @@ from toolwright.core.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.model import (
     CallDelta,

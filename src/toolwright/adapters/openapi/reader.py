@@ -31,8 +31,8 @@ from toolwright.adapters.openapi.operation import (
     upper,
 )
 from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
+from toolwright.core.arguments.errors import form_error
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
-from toolwright.core.forms import form_error
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, has_more_values, plain
 from toolwright.core.limits import MAX_DOCUMENT, MAX_DOCUMENT_VALUES, MAX_NESTING

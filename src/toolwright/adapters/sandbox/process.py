@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from toolwright.adapters.sandbox.handle import Log
-from toolwright.core.concurrency import DaemonThreads, is_cancelled
+from toolwright.core.concurrency import DaemonThreads, Supervision, catch_exit, is_cancelled
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps, plain, surely_longer
 from toolwright.core.state.sandbox import CodeError, CodeOptions, CodeResult, HostFunction, ended
-from toolwright.core.supervision import Supervision, catch_exit
 from toolwright.core.text import brief, error_text, quantity
 
 _PREFIX = "toolwright-code-"

@@ -8,7 +8,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
-from toolwright.adapters.store.engine.columns import Row
+from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.mapping import Reader
 from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.engine.program import Compiler, DialectName

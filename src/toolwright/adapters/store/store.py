@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any, TypeVar
 
-from toolwright.adapters.store.engine.columns import Params, Row, instant, instant_or_none, micros
+from toolwright.adapters.store.engine.codecs import Params, Row, instant, instant_or_none, micros
 from toolwright.adapters.store.engine.program import Driver, Op, Reading, read_rows, statements
 from toolwright.adapters.store.sql.agents import SqlAgents, SqlMcp, SqlSessions
 from toolwright.adapters.store.sql.children import SqlChildren

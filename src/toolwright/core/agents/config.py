@@ -35,9 +35,7 @@ from toolwright.core.agents.prompt import (
     Context,
     Prompt,
 )
-from toolwright.core.env.env import MOST_NAMES, Variable
-from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.forms import (
+from toolwright.core.arguments.errors import (
     MOST_TOOLS,
     OBJECT,
     TEXT,
@@ -49,6 +47,8 @@ from toolwright.core.forms import (
     form_error,
     kind_of,
 )
+from toolwright.core.env.env import MOST_NAMES, Variable
+from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_ERRORS
 from toolwright.core.mcp.config import McpForm, read_servers

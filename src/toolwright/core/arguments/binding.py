@@ -10,10 +10,16 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json, to_jsonable_python
 
-from toolwright.core.arguments.errors import FieldError, InvalidArguments, built_errors, place_in, within
+from toolwright.core.arguments.errors import (
+    FieldError,
+    InvalidArguments,
+    built_errors,
+    form_error,
+    place_in,
+    within,
+)
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.depends import Dependency
-from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, JSONObject, Path, plain, spell
 from toolwright.core.text import error_text
 

@@ -17,8 +17,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.agents.config import ContextForm
+from toolwright.core.arguments.errors import form_error
 from toolwright.core.errors import InvalidConfiguration, InvalidJSON
-from toolwright.core.forms import form_error
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import (
     JSON,

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
+from toolwright.core.arguments.errors import MOST_TOOLS, Form, NonEmptyText, form_error
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra, missing_extra
-from toolwright.core.forms import MOST_TOOLS, Form, NonEmptyText, form_error
 from toolwright.core.json_value import JSON, JSONObject, has_more_values
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
 from toolwright.core.text import quantity, sentence

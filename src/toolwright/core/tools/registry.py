@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast, get_args, get_origin, overload
 
 from toolwright.core.arguments.binding import Binding
-from toolwright.core.arguments.errors import FieldError, InvalidArguments
+from toolwright.core.arguments.errors import ARGUMENTS, FieldError, InvalidArguments
 from toolwright.core.arguments.signature import Handler, signature_of
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.dependencies.depends import Dependency, DependencyReader, mark_of, read_hints
 from toolwright.core.errors import DefinitionError
-from toolwright.core.forms import ARGUMENTS
 from toolwright.core.json_value import JSONObject
 from toolwright.core.schemas.meta import Call, read_call
 from toolwright.core.state.state import ThreadState

@@ -15,11 +15,11 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from toolwright.core.arguments.errors import form_error
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.checks import brief_value
 from toolwright.core.env.env import MOST_NAMES, name_error
 from toolwright.core.errors import DefinitionError
-from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side

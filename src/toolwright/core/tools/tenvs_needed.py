@@ -7,13 +7,12 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from toolwright.core.arguments.binding import build_model
-from toolwright.core.arguments.errors import FieldError, InvalidArguments
+from toolwright.core.arguments.errors import ARGUMENTS, FieldError, InvalidArguments
 from toolwright.core.arguments.signature import read_model
 from toolwright.core.arguments.types import json_name, model_fields
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.env.env import Secret, Tenvs
 from toolwright.core.errors import DefinitionError, TenvsRequired
-from toolwright.core.forms import ARGUMENTS
 from toolwright.core.json_value import JSON, JSONObject, spell
 from toolwright.core.text import sentence
 

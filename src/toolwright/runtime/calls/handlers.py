@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.concurrency import Supervision, in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import CALL_ID
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
@@ -15,7 +15,6 @@ from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus
 from toolwright.core.results import Outcome, Pending, ToolResult, attached_text
 from toolwright.core.state.sandbox import Sandbox
-from toolwright.core.supervision import Supervision
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.function import ends_at_once

@@ -9,13 +9,12 @@ from typing import Any
 
 from toolwright.core.agents.active import ActiveAgent, steps_of
 from toolwright.core.agents.agent import CHANNELS
-from toolwright.core.concurrency import is_cancelled
+from toolwright.core.concurrency import Supervision, is_cancelled
 from toolwright.core.env.logs import internal_error, internal_errors, logger
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
-from toolwright.core.supervision import Supervision
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed

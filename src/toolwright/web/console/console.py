@@ -35,9 +35,8 @@ from toolwright.web.console.sign_in import (
     sign_in_page,
 )
 from toolwright.web.console.visit import SCOPE, ConsoleApp, Presence
-from toolwright.web.dependencies import address_of, person_of
-from toolwright.web.routes.files import get_file
-from toolwright.web.serving import Serving
+from toolwright.web.dependencies import Serving, address_of, person_of
+from toolwright.web.routes.threads import get_file
 
 log = logging.getLogger("toolwright.web")
 

@@ -19,7 +19,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
 from toolwright.web.auth.permits import Permits
 from toolwright.web.console.sign_in import LIFE, Session, Sessions
-from toolwright.web.serving import Serving
+from toolwright.web.dependencies import Serving
 
 KEY = "presence "
 MOST_SHOWN = 100  # people per space shared with other processes

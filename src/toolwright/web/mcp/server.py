@@ -55,7 +55,7 @@ from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers import answer
 from toolwright.web.auth.access import SERVICE, Caller
-from toolwright.web.dependencies import identified
+from toolwright.web.dependencies import Serving, identified
 from toolwright.web.mcp.calls import ToolCalls
 from toolwright.web.mcp.content import Prompts, Resources
 from toolwright.web.mcp.sessions import (
@@ -71,7 +71,6 @@ from toolwright.web.mcp.sessions import (
 from toolwright.web.mcp.tasks import TaskParams, Tasks, UpdateParams, is_task_request
 from toolwright.web.mcp.tools import BEAT, TASKS, Context, McpParts
 from toolwright.web.middleware import answer_error
-from toolwright.web.serving import Serving
 
 NAME = "toolwright"
 MOST_LEVELS = 10_000

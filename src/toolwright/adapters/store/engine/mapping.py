@@ -12,20 +12,17 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from sqlalchemy import Boolean, ColumnElement, Table, select
 
-from toolwright.adapters.store.engine.columns import (
+from toolwright.adapters.store.engine.codecs import (
     EPOCH,
     MICROSECOND,
     MISSHAPEN,
-    Columns,
-    Instant,
-    Json,
     Param,
     Params,
     Row,
     UnreadableColumn,
     Values,
-    is_nullable,
 )
+from toolwright.adapters.store.engine.columns import Columns, Instant, Json, is_nullable
 from toolwright.adapters.store.engine.program import Statement
 from toolwright.core.broken_rows import BrokenRow, Rows
 from toolwright.core.errors import RowBroken

@@ -41,7 +41,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.columns import Param, Params, Row, Values, size_of
+from toolwright.adapters.store.engine.codecs import Param, Params, Row, Values, size_of
 from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.core.broken_rows import Rows
 from toolwright.core.journal.effects import Guard

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from toolwright.adapters.store.engine.columns import micros
+from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.agents.agent import agent_of_keeper, user_of_keeper

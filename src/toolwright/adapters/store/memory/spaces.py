@@ -5,7 +5,7 @@ A failure is undone (`undo`).
 
 from collections.abc import Sequence
 
-from toolwright.adapters.store.engine.columns import micros
+from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, placed
 from toolwright.adapters.store.memory.agents import perform_agent, perform_record
 from toolwright.adapters.store.memory.children import add_nested_call, deliver, perform_child

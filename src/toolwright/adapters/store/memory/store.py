@@ -12,7 +12,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import TypeVar
 
-from toolwright.adapters.store.engine.columns import micros_or_none
+from toolwright.adapters.store.engine.codecs import micros_or_none
 from toolwright.adapters.store.engine.outcome import NO_EVENTS, GuardFailed, Publish
 from toolwright.adapters.store.memory.agents import MemoryAgents, MemoryMcp, MemoryRecords
 from toolwright.adapters.store.memory.children import MemoryChildren

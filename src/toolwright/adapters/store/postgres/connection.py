@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from toolwright.adapters.store.engine.columns import Row
+from toolwright.adapters.store.engine.codecs import Row
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.ports import NotConnected

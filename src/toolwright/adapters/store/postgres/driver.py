@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 
 import asyncpg
 
-from toolwright.adapters.store.engine.columns import Row, size_of
+from toolwright.adapters.store.engine.codecs import Row, size_of
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
 from toolwright.adapters.store.engine.program import (
     DialectName,

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import asyncpg
 
-from toolwright.adapters.store.engine.columns import instant
+from toolwright.adapters.store.engine.codecs import instant
 from toolwright.adapters.store.engine.program import NOW
 from toolwright.adapters.store.postgres.connection import (
     APPLICATION,

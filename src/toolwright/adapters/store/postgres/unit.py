@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 import asyncpg
 
-from toolwright.adapters.store.engine.columns import Params, Row, micros
+from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import GuardFailed, UnitResult
 from toolwright.adapters.store.engine.program import (
     Attempt,

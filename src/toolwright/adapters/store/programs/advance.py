@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
-from toolwright.adapters.store.engine.columns import (
+from toolwright.adapters.store.engine.codecs import (
     Params,
     Row,
     Values,

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from toolwright.adapters.store.engine.columns import Params, Row, long_text_or_none, micros, text_or_none
+from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, text_or_none
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.parts import Steps

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.columns import Params, Row, long_text_or_none, micros, micros_or_none
+from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
 from toolwright.adapters.store.engine.outcome import EffectResult, numbered
 from toolwright.adapters.store.engine.program import Op, Ops, Statement
 from toolwright.adapters.store.programs.parts import (

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.columns import Params, Row, Values, long_text_or_none, micros
+from toolwright.adapters.store.engine.codecs import Params, Row, Values, long_text_or_none, micros
 from toolwright.adapters.store.engine.late_results import (
     RESULT,
     cancelled_edits,

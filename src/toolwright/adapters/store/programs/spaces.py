@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from toolwright.adapters.store.engine.columns import Params, Row, micros
+from toolwright.adapters.store.engine.codecs import Params, Row, micros
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, placed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.agents import perform_agent, record_op, set_timer

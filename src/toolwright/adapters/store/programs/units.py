@@ -9,7 +9,7 @@ author.
 from collections.abc import Sequence
 from hashlib import shake_256
 
-from toolwright.adapters.store.engine.columns import (
+from toolwright.adapters.store.engine.codecs import (
     Params,
     long_text_or_none,
     micros,

@@ -31,16 +31,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.columns import (
-    Instant,
-    Json,
-    Params,
-    Row,
-    a_text,
-    an_object,
-    instant,
-    metadata,
-)
+from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, instant
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.program import (
     Compiler,

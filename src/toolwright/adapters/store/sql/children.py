@@ -26,17 +26,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.columns import (
-    Instant,
-    Json,
-    Params,
-    Row,
-    a_text,
-    an_object,
-    metadata,
-    micros,
-    one_of,
-)
+from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, micros
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.program import (
     Compiler,

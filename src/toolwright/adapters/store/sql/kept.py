@@ -2,7 +2,8 @@
 
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
-from toolwright.adapters.store.engine.columns import Instant, Json, a_text, an_object, metadata, one_of
+from toolwright.adapters.store.engine.codecs import a_text, an_object
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.env.env import EnvKind, EnvRow, EnvType
 from toolwright.core.files import File, fold

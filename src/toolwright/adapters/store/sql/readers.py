@@ -23,7 +23,8 @@ from sqlalchemy import (
     union_all,
 )
 
-from toolwright.adapters.store.engine.columns import Row, UnreadableColumn, blank, metadata
+from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
+from toolwright.adapters.store.engine.columns import blank, metadata
 from toolwright.adapters.store.engine.mapping import Reader, plain
 from toolwright.adapters.store.engine.program import (
     NOW,

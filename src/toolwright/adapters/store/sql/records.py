@@ -20,7 +20,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.columns import Instant, Json, Params, a_text, an_object, metadata
+from toolwright.adapters.store.engine.codecs import Params, a_text, an_object
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.program import (
     Compiler,

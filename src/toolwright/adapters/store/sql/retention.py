@@ -27,7 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.columns import Instant, Params, Row, instant, metadata, micros
+from toolwright.adapters.store.engine.codecs import Params, Row, instant, micros
+from toolwright.adapters.store.engine.columns import Instant, metadata
 from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,

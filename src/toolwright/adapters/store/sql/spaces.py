@@ -27,17 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolwright.adapters.store.engine.columns import (
-    Instant,
-    Json,
-    Params,
-    Row,
-    a_text,
-    an_object,
-    metadata,
-    one_of,
-    read_text,
-)
+from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, read_text
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.program import (
     Compiler,

@@ -21,7 +21,8 @@ from sqlalchemy import (
     text,
 )
 
-from toolwright.adapters.store.engine.columns import Instant, Json, a_text, an_object, metadata, one_of, texts
+from toolwright.adapters.store.engine.codecs import a_text, an_object, texts
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.journal.units import Node, Wake
 from toolwright.core.json_value import JSON, dumps, dumps_unescaped

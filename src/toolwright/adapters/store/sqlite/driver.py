@@ -13,7 +13,7 @@ from pathlib import Path
 from sys import maxsize
 from typing import TypeAlias, TypeVar
 
-from toolwright.adapters.store.engine.columns import Row, size_of
+from toolwright.adapters.store.engine.codecs import Row, size_of
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
 from toolwright.adapters.store.engine.program import (
     Attempt,

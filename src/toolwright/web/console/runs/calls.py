@@ -25,7 +25,7 @@ from toolwright.web.console.widgets import (
     plain_text,
     size,
 )
-from toolwright.web.routes.files import INLINE_TYPES
+from toolwright.web.routes.threads import INLINE_TYPES
 from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 

@@ -25,7 +25,7 @@ from toolwright.web.console.tool_ui.parts import (
 )
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import action, box, file_url, plain_text, size
-from toolwright.web.routes.files import INLINE_TYPES
+from toolwright.web.routes.threads import INLINE_TYPES
 
 
 async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:

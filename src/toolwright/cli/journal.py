@@ -1,21 +1,24 @@
-"""`toolwright threads`, `toolwright runs` and `toolwright nodes`."""
+"""`toolwright backup`, `db upgrade`, `threads`, `runs` and `nodes`."""
 
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from typer import confirm
 
 from toolwright.cli.loop import run
+from toolwright.cli.output import Refusal, shown_url
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ThreadBusy
 from toolwright.core.journal.units import IDLE
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.text import brief, clean_text, spelled_out
+from toolwright.core.text import brief, clean_text, quantity, spelled_out
 from toolwright.core.threads.compaction import (
     NO_RECORD,
     NOT_EXACT,
@@ -30,10 +33,75 @@ from toolwright.runtime.health import seconds_since
 from toolwright.runtime.runtime import Runtime
 from toolwright.wire.message import message_json
 from toolwright.wire.run import PARTS, run_with_steps, sent_prompt_json
-from toolwright.wiring import database
+from toolwright.wiring import upkeep
 from toolwright.wiring.app import App
 from toolwright.wiring.config import DEFAULT_FILE
-from toolwright.wiring.upkeep import delete_thread, opened_runtime
+from toolwright.wiring.settings import Settings
+from toolwright.wiring.upkeep import back_up, delete_thread, opened_runtime
+
+
+def write_backup(file: Path, *, force: bool) -> None:
+    """Copy the journal with its files and its key, and print what was copied."""
+    settings = read_settings()
+    copy = run(back_up(settings, file, force=force))
+    for digest in copy.damaged:
+        print(f"toolwright: The file {digest} is damaged and is not in the backup.", file=sys.stderr)
+    parts = [f"the database ({copy.size} bytes)", quantity(copy.files, "file")]
+    parts += ["the key of its secrets"] if copy.has_key else []
+    print(f"{shown_url(settings.database_url)} is backed up to {file}: {', '.join(parts)}.")
+    if settings.encryption_keys:
+        print(
+            "Its secrets are encrypted with TOOLWRIGHT_ENCRYPTION_KEYS. Keep a copy of these keys in another place."
+        )
+    print(f"To serve it: TOOLWRIGHT_DATABASE_URL=sqlite:///{file} toolwright serve")
+
+
+def upgrade(backup: Path | None) -> None:
+    """Migrate the database and print what changes, before and after. At a terminal, ask for confirmation first."""
+    settings = read_settings()
+    before = run(upkeep.revision(settings))
+    place = shown_url(settings.database_url)
+    steps = upkeep.steps(before)
+    if backup is not None and before is None:
+        raise Refusal(f"There is no database at {place} to back up. Leave out --backup.")
+    if before is not None and steps:
+        _announce(settings, place, before, steps, copies=backup is not None)
+    if backup is not None and backup.is_file():
+        raise Refusal(f"{str(backup)!r} already exists. Name another file for the copy.")
+    if backup is not None:
+        write_backup(backup, force=False)
+    elif before is not None and steps and sys.stdin.isatty() and sys.stdout.isatty():
+        confirm("Upgrade without a copy?", abort=True)
+    after = run(upkeep.upgrade(settings))
+    if after > upkeep.HEAD:
+        print(f"{place} is at revision {after} of a newer version, which this version can use.")
+    elif before == after:
+        print(f"{place} is at the newest revision, {after}.")
+    elif before is None:
+        print(f"{place} was created at revision {after}.")
+    else:
+        print(f"{place} was upgraded from revision {before} to revision {after}.")
+    note = run(upkeep.shrinkable(settings))
+    if note is not None:
+        print(note)
+
+
+def _announce(
+    settings: Settings, place: str, before: str, steps: list[tuple[str, str]], *, copies: bool
+) -> None:
+    """Print the steps of the upgrade, and how to make a copy that allows a rollback."""
+    print(f"{place} is at revision {before}. The upgrade executes all of these steps, or none:")
+    for revision, change in steps:
+        print(f"  {revision}  {change}")
+    if upkeep.remains_usable(before):
+        print("Processes of the previous version can continue to use it.", flush=True)
+    else:
+        print("Older versions of Toolwright cannot open it afterwards.", flush=True)
+    if copies:
+        return
+    how = "with --backup FILE" if settings.sqlite_path is not None else "with pg_dump"
+    print(f"Only a copy allows a rollback: make one {how}.", flush=True)
+
 
 COLUMNS = ("run", "status", "agent", "thread", "created", "error")
 NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")
@@ -119,7 +187,7 @@ def list_nodes() -> None:
     Notes about the cluster are printed on stderr.
     """
     settings = read_settings()
-    cluster = run(database.cluster(settings))
+    cluster = run(upkeep.cluster(settings))
     if cluster.nodes:
         rows = [
             (
@@ -146,7 +214,7 @@ def list_nodes() -> None:
         )
         return
     if cluster.is_locked:
-        print(f"{database.ALONE[:1].upper()}{database.ALONE[1:]}.", file=sys.stderr)
+        print(f"{upkeep.ALONE[:1].upper()}{upkeep.ALONE[1:]}.", file=sys.stderr)
     elif not cluster.living:
         print(IDLE, file=sys.stderr)
 

@@ -37,14 +37,14 @@ from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.runs import OpenWait
 from toolwright.wire.call import arguments_json
-from toolwright.wiring.agent_runs.shared_runtimes import (
+from toolwright.wiring.app import App
+from toolwright.wiring.settings import MEMORY, PREFIX, Settings
+from toolwright.wiring.shared_runtimes import (
     CANCEL_PATIENCE,
     BackgroundLoop,
     Owner,
     shared_runtime,
 )
-from toolwright.wiring.app import App
-from toolwright.wiring.settings import MEMORY, PREFIX, Settings
 
 Approval: TypeAlias = bool | Mapping[str, JSON]
 Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
 
-from toolwright.client.transport.http import RETRIABLE, TRIES, Http, delay
+from toolwright.client.http import RETRIABLE, TRIES, Http, delay
 from toolwright.core.errors import BadAnswer, Reset, ToolwrightError
 from toolwright.core.json_value import JSON
 from toolwright.core.text import brief, quantity

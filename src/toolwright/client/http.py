@@ -32,6 +32,7 @@ from toolwright.core.threads.call import ForbiddenMove
 if TYPE_CHECKING:
     import httpx
 
+
 log = logging.getLogger("toolwright.client")
 
 HttpClient: TypeAlias = Union[httpx2.AsyncClient, "httpx.AsyncClient"]
