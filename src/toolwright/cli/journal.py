@@ -19,14 +19,7 @@ from toolwright.core.errors import ThreadBusy
 from toolwright.core.journal.units import IDLE
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.text import brief, clean_text, quantity, spelled_out
-from toolwright.core.threads.compaction import (
-    NO_RECORD,
-    NOT_EXACT,
-    Compaction,
-    SentPrompt,
-    in_force,
-    left_out,
-)
+from toolwright.core.threads import compaction
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Side
 from toolwright.runtime.health import seconds_since
@@ -128,13 +121,13 @@ def summary(thread_id: str, side: Side | None, text: str | None, target: str | N
     """
     app = _app_or_empty(target)
 
-    async def read() -> Sequence[Compaction]:
+    async def read() -> Sequence[compaction.Compaction]:
         async with _runtime(app) as rt:
             if text is not None:
                 await rt.threads.edit_summary(thread_id, text, side, by="service:cli")
             elif remove:
                 await rt.threads.remove_summary(thread_id, side, by="service:cli")
-            return in_force(await rt.threads.compactions(thread_id, ALL_ROWS))
+            return compaction.in_force(await rt.threads.compactions(thread_id, ALL_ROWS))
 
     rows = [each for each in run(read()) if side is None or each.side == side]
     if not any(each.cut or each.cleared or each.bare for each in rows):
@@ -145,7 +138,11 @@ def summary(thread_id: str, side: Side | None, text: str | None, target: str | N
         )
         print(
             "\n".join(
-                [f"── Conversation{of_conversation} " + "─" * 40, *left_out(row), *_printable_lines(row.text)]
+                [
+                    f"── Conversation{of_conversation} " + "─" * 40,
+                    *compaction.left_out(row),
+                    *_printable_lines(row.text),
+                ]
             )
         )
 
@@ -239,7 +236,7 @@ def show_prompts(run_id: str, target: str | None, *, as_json: bool) -> None:
     """Print the request to the model at each step of a run, with the tokens of its parts; as JSON if requested."""
     app = _app_or_empty(target)
 
-    async def read() -> Sequence[SentPrompt]:
+    async def read() -> Sequence[compaction.SentPrompt]:
         async with _runtime(app) as rt:
             return await rt.sent_prompts.of_run(run_id, ALL_ROWS)
 
@@ -254,14 +251,14 @@ def show_prompts(run_id: str, target: str | None, *, as_json: bool) -> None:
         print("\n".join(_prompt_lines(each)))
 
 
-def _prompt_lines(prompt: SentPrompt) -> Iterator[str]:
+def _prompt_lines(prompt: compaction.SentPrompt) -> Iterator[str]:
     """Yield the lines of a prompt: its heading, its tokens, the omitted messages, and everything that was sent."""
     where = "" if prompt.within is None else f" within {prompt.within}"
     by = "".join(f", {each}" for each in (prompt.by, prompt.side) if each is not None)
     yield f"── Step {prompt.step}{where}{by} " + "─" * 40
     sent = prompt.sent
     if sent is None:
-        yield NO_RECORD
+        yield compaction.NO_RECORD
         yield ""
         return
     counts = {"estimated": sent.tokens, "counted by the provider": sent.counted, "the most": sent.budget}
@@ -269,9 +266,9 @@ def _prompt_lines(prompt: SentPrompt) -> Iterator[str]:
     yield f"Tokens: {', '.join(counted) or 'not counted'}."
     parts = [f"{name} {prompt.parts.get(name, 0):,}" for name in PARTS if prompt.parts.get(name)]
     yield f"Parts: {', '.join(parts)}."
-    yield from left_out(prompt.compaction)
+    yield from compaction.left_out(prompt.compaction)
     if not prompt.exact:
-        yield f"Not exact. {NOT_EXACT}"
+        yield f"Not exact. {compaction.NOT_EXACT}"
     for title, text in (("System", prompt.system), ("System, changing", prompt.changing)):
         if text:
             yield f"\n[{title}]"

@@ -16,15 +16,6 @@ import httpx2
 from toolwright.core import errors
 from toolwright.core.backoff import nth
 from toolwright.core.checks import brief_value
-from toolwright.core.errors import (
-    AnswerLost,
-    BadAnswer,
-    InvalidRequest,
-    TenvsRequired,
-    ToolwrightError,
-    Unreachable,
-    VariablesRequired,
-)
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.threads.call import ForbiddenMove
@@ -63,18 +54,18 @@ class Identity:
 def _header_value(name: str, text: str) -> str:
     """Return the text if a header can contain it. Error messages do not repeat it, because it is a secret."""
     if not isinstance(text, str) or not text.isascii() or not text.isprintable() or not text.strip():  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"The value of the header {name} must be non-empty text of printable ASCII characters."
         )
     return text
 
 
-Kind = type[ToolwrightError]
+Kind = type[errors.ToolwrightError]
 
 CODES: Mapping[str, Kind] = {
     each.code: each
     for each in (*vars(errors).values(), ForbiddenMove)
-    if isinstance(each, type) and issubclass(each, ToolwrightError)
+    if isinstance(each, type) and issubclass(each, errors.ToolwrightError)
 }
 RETRIABLE = (errors.Unreachable, errors.StoreError, errors.ModelUnavailable)
 """Temporary errors: the server, its database or a model is unavailable."""
@@ -104,7 +95,7 @@ _STATUSES: Mapping[int, Kind] = {
 LONGEST_TEXT = 300  # characters of an answer that an error message quotes
 
 
-def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ToolwrightError:
+def error_from(status: int, headers: Mapping[str, str], body: bytes) -> errors.ToolwrightError:
     """Return the error for an answer with that status."""
     fields = json_object(body)
     text = fields.get("error")
@@ -123,13 +114,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _error(kind: Kind, message: str, fields: JSONObject, retry_after: float | None) -> ToolwrightError:
+def _error(kind: Kind, message: str, fields: JSONObject, retry_after: float | None) -> errors.ToolwrightError:
     missing = [name for name in _as_list(fields.get("missing")) if isinstance(name, str)]
-    if issubclass(kind, VariablesRequired):
+    if issubclass(kind, errors.VariablesRequired):
         return kind(message, missing)
-    if issubclass(kind, TenvsRequired):
+    if issubclass(kind, errors.TenvsRequired):
         return kind(message, missing, _text_objects(fields.get("invalid")))
-    if issubclass(kind, InvalidRequest | errors.InvalidConfiguration):
+    if issubclass(kind, errors.InvalidRequest | errors.InvalidConfiguration):
         return kind(message, _text_objects(fields.get("details")))
     error = kind(message)
     if isinstance(error, RETRIABLE):
@@ -199,7 +190,7 @@ class HttpResponse:
         except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, dict):
-            raise BadAnswer(
+            raise errors.BadAnswer(
                 f"The server's answer is not a JSON object: {brief(repr(self.body), 60)}. Check the base URL."
             )
         return cast("JSONObject", parsed)
@@ -222,7 +213,7 @@ class Http:
         self._base, self._display_url = _checked_url(base_url)
         for name, seconds in (("timeout", timeout), ("silence", silence)):
             if not isinstance(seconds, int | float) or not seconds > 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-                raise InvalidRequest(
+                raise errors.InvalidRequest(
                     f"{name} must be a number of seconds above 0, not {brief_value(seconds)}."
                 )
         self._identity = identity
@@ -288,7 +279,7 @@ class Http:
                 raise error_from(response.status_code, response.headers, await self._body(response))
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != _STREAM or response.headers.get("content-encoding", "identity") != "identity":
-                raise BadAnswer(
+                raise errors.BadAnswer(
                     f"The server answers {path} with {brief(repr(kind), 60)}, which is not an event stream."
                 )
             yield response.aiter_raw()
@@ -325,7 +316,9 @@ class Http:
         async for chunk in response.aiter_bytes():
             read += chunk
             if len(read) > self._largest:
-                raise BadAnswer(f"The server's answer is larger than {quantity(self._largest, 'byte')}.")
+                raise errors.BadAnswer(
+                    f"The server's answer is larger than {quantity(self._largest, 'byte')}."
+                )
         return bytes(read)
 
     @contextmanager
@@ -340,16 +333,16 @@ class Http:
             library.PoolTimeout,
             library.ProxyError,
         ) as error:
-            raise Unreachable(
+            raise errors.Unreachable(
                 sentence(f"The server at {self._display_url} cannot be reached: {_reason(error)}")
             ) from error
         except library.TransportError as error:
-            raise AnswerLost(
+            raise errors.AnswerLost(
                 f"The connection to {self._display_url} was lost before the answer arrived ({_reason(error)}): "
                 "whether the request took effect is unknown. Check it before you repeat the request."
             ) from error
         except (library.DecodingError, library.InvalidURL) as error:
-            raise BadAnswer(
+            raise errors.BadAnswer(
                 sentence(f"The answer of {self._display_url} cannot be read: {_reason(error)}")
             ) from error
 
@@ -357,28 +350,30 @@ class Http:
 def segment(text: str) -> str:
     """Return an id as one segment of a path. Raises `InvalidRequest` if that is impossible."""
     if not text:
-        raise InvalidRequest("An id must be non-empty text.")
+        raise errors.InvalidRequest("An id must be non-empty text.")
     try:
         quoted = quote(text, safe="")
     except UnicodeEncodeError:
-        raise InvalidRequest(f"{text!r} contains a lone surrogate and is not a valid id.") from None
+        raise errors.InvalidRequest(f"{text!r} contains a lone surrogate and is not a valid id.") from None
     # A segment of dots alone would be resolved as this path or the parent path.
     return quoted if text.strip(".") else quoted.replace(".", "%2E")
 
 
-def delay(error: ToolwrightError | None, failed: int) -> float:
+def delay(error: errors.ToolwrightError | None, failed: int) -> float:
     """Return the seconds to wait after the failure of that number, from 1; longer if the server requests it."""
     requested: float | None = getattr(error, "retry_after", None)
     return min(max(nth(failed - 1), requested or 0.0), LONGEST_PAUSE)
 
 
-def _unsent(error: ToolwrightError) -> bool:
+def _unsent(error: errors.ToolwrightError) -> bool:
     """Return whether connecting failed, so that nothing was sent.
 
     An error with an HTTP answer, also a proxy's, belongs to a request that was sent.
     """
     return (
-        isinstance(error, Unreachable) and error.__cause__ is not None and not isinstance(error, AnswerLost)
+        isinstance(error, errors.Unreachable)
+        and error.__cause__ is not None
+        and not isinstance(error, errors.AnswerLost)
     )
 
 
@@ -404,14 +399,14 @@ def _library_of(http: HttpClient) -> _Library:
 def _checked_url(base_url: str) -> tuple[str, str]:
     """Return the base URL without a trailing slash, and the form for messages, without a password."""
     if not isinstance(base_url, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise InvalidRequest(f"The base URL must be text, not {brief_value(base_url)}.")
+        raise errors.InvalidRequest(f"The base URL must be text, not {brief_value(base_url)}.")
     try:
         parts = urlsplit(base_url)
         port = parts.port
     except ValueError:
-        raise InvalidRequest(f"The base URL {brief(repr(base_url), 100)} is not a URL.") from None
+        raise errors.InvalidRequest(f"The base URL {brief(repr(base_url), 100)} is not a URL.") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             "The base URL must look like https://example.org or http://127.0.0.1:8000/path, without a query."
         )
     display = f"{parts.scheme}://{parts.hostname}" + (f":{port}" if port else "")

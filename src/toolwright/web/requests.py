@@ -7,19 +7,10 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn, Self, TypeVar
 
 import fastapi
+import pydantic
 from fastapi import Depends, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    model_validator,
-)
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.arguments.errors import form_error, limit_unknown_fields
@@ -39,14 +30,16 @@ _COST = 20
 """Number of bytes that take as long to parse as one JSON value."""
 
 
-class RequestForm(BaseModel):
+class RequestForm(pydantic.BaseModel):
     """Base of request bodies: camelCase, no unknown fields, no type conversion."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
+    model_config = pydantic.ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
 
-    @model_validator(mode="wrap")
+    @pydantic.model_validator(mode="wrap")
     @classmethod
-    def _few_unknown(cls, value: Any, validator: ModelWrapValidatorHandler[Self]) -> Self:  # any sent value
+    def _few_unknown(
+        cls, value: Any, validator: pydantic.ModelWrapValidatorHandler[Self]
+    ) -> Self:  # any sent value
         """Drop unknown fields beyond the number of errors that are reported."""
         return validator(limit_unknown_fields(value, cls))
 
@@ -153,7 +146,7 @@ def _form(form: type[F], body: bytearray, count: ValueCount, nesting: int) -> F:
         )
     try:
         return form.model_validate(value)
-    except ValidationError as error:
+    except pydantic.ValidationError as error:
         raise invalid_fields("body", error.errors(include_url=False)) from None
 
 
@@ -175,7 +168,7 @@ def _refused(what: str, why: NotJson) -> str:
     return sentence(f"{what} {error}: {why}")
 
 
-Values = dict[str, JsonValue]
+Values = dict[str, pydantic.JsonValue]
 """Values by name, in the form that `core.env` reads."""
 
 
@@ -237,28 +230,28 @@ def _event_id(text: str) -> str:
     return digits if len(digits) <= _LONGEST else str(10**_LONGEST)
 
 
-def _short_keys(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _short_keys(value: dict[str, pydantic.JsonValue]) -> dict[str, pydantic.JsonValue]:
     if has_long_key(value):
         raise ValueError(LONG_KEY)
     return value
 
 
-StorableText = Annotated[str, AfterValidator(_storable)]
+StorableText = Annotated[str, pydantic.AfterValidator(_storable)]
 """Text that every journal can store."""
 
-Name = Annotated[StorableText, Field(max_length=MAX_NAME)]
+Name = Annotated[StorableText, pydantic.Field(max_length=MAX_NAME)]
 """A name, label or other short text."""
 
-Reference = Annotated[StorableText, Field(max_length=MAX_ID)]
+Reference = Annotated[StorableText, pydantic.Field(max_length=MAX_ID)]
 """Reference to another object: its id or name."""
 
-Description = Annotated[StorableText, Field(max_length=MAX_DESCRIPTION)]
+Description = Annotated[StorableText, pydantic.Field(max_length=MAX_DESCRIPTION)]
 """A description."""
 
 Metadata = Annotated[
-    dict[str, JsonValue],
-    AfterValidator(_short_keys),
-    Field(json_schema_extra={"propertyNames": {"maxLength": MAX_NAME}}),
+    dict[str, pydantic.JsonValue],
+    pydantic.AfterValidator(_short_keys),
+    pydantic.Field(json_schema_extra={"propertyNames": {"maxLength": MAX_NAME}}),
 ]
 """Data of the application, by short keys."""
 
@@ -297,12 +290,12 @@ Person = Annotated[
 
 Limit = Annotated[
     int,
-    AfterValidator(PageLimit),
+    pydantic.AfterValidator(PageLimit),
     Query(ge=1, le=1_000, description="Maximum number of items. Fewer are returned if they are large."),
 ]
 Offset = Annotated[int, Query(ge=0, le=10**9, description="Number of items to skip.")]
 
-EventId = Annotated[str, AfterValidator(_event_id)]
+EventId = Annotated[str, pydantic.AfterValidator(_event_id)]
 """An event's id in digits. An id that is too long counts as larger than all others."""
 
 

@@ -19,18 +19,11 @@ from functools import lru_cache, partial
 from types import NoneType, TracebackType
 from typing import Any, ParamSpec, Self, TypeAlias
 
+from toolwright.core import errors
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import CallWaiting, RunDone, RunEvent, RunResult, TextDelta
 from toolwright.core.checks import brief_value, is_number
-from toolwright.core.errors import (
-    AlreadyOver,
-    CallExpired,
-    DefinitionError,
-    InvalidRequest,
-    NotFound,
-    RunFailed,
-)
 from toolwright.core.json_value import JSON
 from toolwright.core.results import Attachment, ToolResult
 from toolwright.core.value import changed
@@ -54,7 +47,7 @@ Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
 def check_approve(approve: object) -> None:
     """Raise `InvalidRequest` unless `approve` is None or callable."""
     if approve is not None and not callable(approve):
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"approve must be a function that takes the waiting call, not {brief_value(approve)}."
         )
 
@@ -90,7 +83,7 @@ def _read(answer: object, name: str) -> JSON:
         return {"approved": answer}
     if isinstance(answer, Mapping):
         return {**answer}  # pyright: ignore[reportUnknownVariableType]  # validated on submission
-    raise InvalidRequest(
+    raise errors.InvalidRequest(
         f"approve must return True, False or {{approved, args?, reason?}} for {name!r}, "
         f"not {brief_value(answer)}."
     )
@@ -238,12 +231,12 @@ class AgentStream:
         """Answer the wait with `approve`. Raises `InvalidRequest` if no one can answer it in this process."""
         approve, call = self._order.approve, wait.call
         if approve is None or call is None or wait.reason != _APPROVAL:
-            raise InvalidRequest(_unanswered(wait))
+            raise errors.InvalidRequest(_unanswered(wait))
 
         async def ask() -> None:
             waiting_call = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
             answer = await ask_approval(approve, waiting_call)
-            with suppress(AlreadyOver, CallExpired):  # answered elsewhere, or too late
+            with suppress(errors.AlreadyOver, errors.CallExpired):  # answered elsewhere, or too late
                 await self._open.calls.submit(wait.run_id, call.id, answer)
 
         await first_done(self._open.runs.wait(self.run_id), ask())
@@ -270,7 +263,7 @@ class AgentStream:
             return result
         files: dict[str, bytes] = {}
         for path in sorted(paths):
-            with suppress(NotFound):  # a handler has deleted it
+            with suppress(errors.NotFound):  # a handler has deleted it
                 files[path] = await self._open.files.read(self.thread_id, path)
         return changed(result, files=files)
 
@@ -295,12 +288,14 @@ class AgentStream:
     @property
     def _open(self) -> Runtime:
         if self._runtime is None:
-            raise InvalidRequest("A stream must be used within its block: async with tw.stream(…) as stream.")
+            raise errors.InvalidRequest(
+                "A stream must be used within its block: async with tw.stream(…) as stream."
+            )
         return self._runtime
 
     async def _cancel(self) -> None:
         """Cancel the run if it has not finished, because no caller waits for it."""
-        with suppress(AlreadyOver, NotFound, TimeoutError):
+        with suppress(errors.AlreadyOver, errors.NotFound, TimeoutError):
             await self._open.runs.cancel(self.run_id)
             await self._open.runs.wait(self.run_id, CANCEL_PATIENCE)
 
@@ -333,7 +328,7 @@ def stream(
         if each is not None
     }
     if thread is not None and values:
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"{next(iter(values))}= is only allowed with a new thread. Leave it out, because {thread!r} exists already."
         )
     return AgentStream(
@@ -394,7 +389,9 @@ async def run(
         approve=approve,
     )
     if timeout is not None and not (is_number(timeout) and timeout > 0):
-        raise InvalidRequest(f"timeout must be a positive number of seconds, not {brief_value(timeout)}.")
+        raise errors.InvalidRequest(
+            f"timeout must be a positive number of seconds, not {brief_value(timeout)}."
+        )
     limit = asyncio.timeout(timeout)
     try:
         async with limit, running:
@@ -460,32 +457,34 @@ async def _thread(runtime: Runtime, order: _Order) -> str:
     thread = await runtime.threads.get(order.thread_id)
     agent = await runtime.agents.get(order.agent)
     if thread.agent != agent.id:
-        raise InvalidRequest(f"The thread {thread.id!r} is not a conversation with the agent {agent.name!r}.")
+        raise errors.InvalidRequest(
+            f"The thread {thread.id!r} is not a conversation with the agent {agent.name!r}."
+        )
     return thread.id
 
 
 def _owner(agent: object, app: object) -> Owner:
     """Return the owner of the catalog: the app, or the agent alone."""
     if not isinstance(app, App | NoneType):
-        raise DefinitionError(f"app= must be a toolwright.App, not {brief_value(app)}.")
+        raise errors.DefinitionError(f"app= must be a toolwright.App, not {brief_value(app)}.")
     if app is None and not isinstance(agent, Agent):
-        raise DefinitionError(
+        raise errors.DefinitionError(
             f"agent must be a tw.Agent, or the name of an agent of app=, not {brief_value(agent)}."
         )
     if app is not None and isinstance(agent, Agent) and agent not in app.catalog.agents:
-        raise DefinitionError(f"The agent {agent.name!r} is not in the app.")
+        raise errors.DefinitionError(f"The agent {agent.name!r} is not in the app.")
     return app if app is not None else agent  # type: ignore[return-value]  # as just checked
 
 
 def _settings(database_url: str | None, settings: Settings | None) -> Settings:
     """Return the given settings, or the environment's settings with the journal in memory."""
     if not isinstance(settings, Settings | NoneType):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        raise DefinitionError(f"settings= must be toolwright.Settings, not {brief_value(settings)}.")
+        raise errors.DefinitionError(f"settings= must be toolwright.Settings, not {brief_value(settings)}.")
     if settings is None:
         variables = [(name, each) for name, each in os.environ.items() if name.upper().startswith(PREFIX)]
         return _environment_settings(database_url or MEMORY, frozenset(variables))
     if database_url is not None:
-        raise InvalidRequest("Give either database_url= or settings=, not both.")
+        raise errors.InvalidRequest("Give either database_url= or settings=, not both.")
     return settings
 
 
@@ -497,7 +496,7 @@ def _environment_settings(database_url: str, variables: frozenset[tuple[str, str
 
 def _succeeded(result: RunResult) -> RunResult:
     if result.status in ("failed", "cancelled"):
-        raise RunFailed(result.error or f"The run was {result.status}.", result)
+        raise errors.RunFailed(result.error or f"The run was {result.status}.", result)
     return result
 
 

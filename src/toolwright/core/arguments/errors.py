@@ -6,17 +6,7 @@ from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias, cast
 
 import jsonschema_rs
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    ModelWrapValidatorHandler,
-    Tag,
-    ValidationError,
-    model_validator,
-)
+import pydantic
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
@@ -118,7 +108,7 @@ _OTHERS: Mapping[str, str] = {
 _FORMS = frozenset({*_TYPES, "missing", "extra_forbidden", "literal_error", "enum"})
 
 
-def limit_unknown_fields(value: object, form: type[BaseModel]) -> object:
+def limit_unknown_fields(value: object, form: type[pydantic.BaseModel]) -> object:
     """Return the value to validate, limiting the unknown fields to the number that is reported."""
     if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MOST_ERRORS:  # pyright: ignore[reportUnknownArgumentType]  # user input
         return value  # pyright: ignore[reportUnknownVariableType]  # user input
@@ -174,19 +164,19 @@ def is_of_another_form(error: Mapping[str, Any]) -> bool:
     return error["type"] in _FORMS
 
 
-NonEmptyText: TypeAlias = Annotated[str, Field(min_length=1)]
+NonEmptyText: TypeAlias = Annotated[str, pydantic.Field(min_length=1)]
 MOST_TOOLS = 10_000  # of one agent
 TEXT, OBJECT = "(text)", "(object)"  # added by pydantic to the paths of errors; removed here
 
 
 def kind_of(value: object) -> str:
-    return OBJECT if isinstance(value, dict | BaseModel) else TEXT
+    return OBJECT if isinstance(value, dict | pydantic.BaseModel) else TEXT
 
 
-class Form(BaseModel):
+class Form(pydantic.BaseModel):
     """A part of a configuration: validated strictly, in camelCase, without unknown fields."""
 
-    model_config = ConfigDict(
+    model_config = pydantic.ConfigDict(
         extra="forbid",
         strict=True,
         alias_generator=to_camel,
@@ -194,9 +184,11 @@ class Form(BaseModel):
         defer_build=True,  # most apps are written in Python
     )
 
-    @model_validator(mode="wrap")
+    @pydantic.model_validator(mode="wrap")
     @classmethod
-    def _few_unknown(cls, value: Any, validator: ModelWrapValidatorHandler[Self]) -> Self:  # any input
+    def _few_unknown(
+        cls, value: Any, validator: pydantic.ModelWrapValidatorHandler[Self]
+    ) -> Self:  # any input
         return validator(limit_unknown_fields(value, cls))
 
 
@@ -215,11 +207,15 @@ def _few_names(value: object) -> object:
 
 EnvForm: TypeAlias = Annotated[
     dict[
-        str, Annotated[Annotated[str, Tag(TEXT)] | Annotated[EnvVarForm, Tag(OBJECT)], Discriminator(kind_of)]
+        str,
+        Annotated[
+            Annotated[str, pydantic.Tag(TEXT)] | Annotated[EnvVarForm, pydantic.Tag(OBJECT)],
+            pydantic.Discriminator(kind_of),
+        ],
     ],
-    BeforeValidator(_few_names),
+    pydantic.BeforeValidator(_few_names),
 ]
-Names: TypeAlias = Annotated[list[str], Field(max_length=MOST_NAMES)]
+Names: TypeAlias = Annotated[list[str], pydantic.Field(max_length=MOST_NAMES)]
 
 
 Kind = jsonschema_rs.ValidationErrorKind
@@ -298,7 +294,7 @@ def place_in(value: JSON, location: Path) -> Place:
 _Built: TypeAlias = list[tuple[ErrorDetails, Place]]
 
 
-def built_errors(error: ValidationError, value: JSON) -> list[FieldError]:
+def built_errors(error: pydantic.ValidationError, value: JSON) -> list[FieldError]:
     """Convert pydantic's errors of a value that its schema accepts, such as those of a user's validators."""
     details = error.errors(include_url=False, include_input=False)
     places = [place_in(value, each["loc"][: -1 if each["type"] == "missing" else None]) for each in details]

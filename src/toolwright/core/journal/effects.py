@@ -10,25 +10,7 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Plan
-from toolwright.core.journal.child_effects import (
-    Activated,
-    BackOff,
-    CancelChildren,
-    CheckRequest,
-    ChildLimit,
-    Close,
-    CloseRequest,
-    FulfillRequest,
-    HandOff,
-    Notify,
-    OpenRequest,
-    Report,
-    SetValue,
-    Spawn,
-    Speak,
-    Stop,
-    Terminate,
-)
+from toolwright.core.journal import child_effects
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.servers import McpDefinition
 from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage
@@ -501,23 +483,23 @@ Effect: TypeAlias = (
     | AgentEffect
     | ContextEffect
     | AddNestedCall
-    | Spawn
-    | Speak
-    | Report
-    | Notify
-    | Close
-    | CancelChildren
-    | Stop
-    | Terminate
-    | HandOff
-    | Activated
-    | BackOff
-    | SetValue
-    | OpenRequest
-    | CloseRequest
-    | ChildLimit
-    | CheckRequest
-    | FulfillRequest
+    | child_effects.Spawn
+    | child_effects.Speak
+    | child_effects.Report
+    | child_effects.Notify
+    | child_effects.Close
+    | child_effects.CancelChildren
+    | child_effects.Stop
+    | child_effects.Terminate
+    | child_effects.HandOff
+    | child_effects.Activated
+    | child_effects.BackOff
+    | child_effects.SetValue
+    | child_effects.OpenRequest
+    | child_effects.CloseRequest
+    | child_effects.ChildLimit
+    | child_effects.CheckRequest
+    | child_effects.FulfillRequest
 )
 
 MAY_FIND_NOTHING = frozenset[type](
@@ -530,12 +512,12 @@ MAY_FIND_NOTHING = frozenset[type](
             DropPlan,
             DropMind,
             UnlinkBlock,
-            CloseRequest,
+            child_effects.CloseRequest,
         ),
         # They follow the state of other rows, which can have changed in the meantime.
         *(SetVector, HoldMcpTool, UnholdMcpTool),
         # They affect any number of rows, including none: followers, children in progress, and plans.
-        *(Announce, CancelChildren, MovePlans),
+        *(Announce, child_effects.CancelChildren, MovePlans),
     }
 )
 """Effects that do nothing if their row does not exist. All other effects that need a row fail with a conflict."""
@@ -555,7 +537,7 @@ def traced(effects: Sequence[Effect], traceparent: str | None) -> Sequence[Effec
 
 def _traced(effect: Effect, traceparent: str) -> Effect:
     match effect:
-        case Spawn() | Speak():
+        case child_effects.Spawn() | child_effects.Speak():
             return changed(effect, run=changed(effect.run, traceparent=traceparent))
         case Deliver():
             return changed(effect, delivery=_delivery(effect.delivery, traceparent))
@@ -563,9 +545,9 @@ def _traced(effect: Effect, traceparent: str) -> Effect:
             return changed(
                 effect, deliveries=tuple([_delivery(each, traceparent) for each in effect.deliveries])
             )
-        case Notify():
+        case child_effects.Notify():
             return changed(effect, notice=_delivery(effect.notice, traceparent))
-        case Report() if effect.notice is not None:
+        case child_effects.Report() if effect.notice is not None:
             return changed(effect, notice=_delivery(effect.notice, traceparent))
         case _:
             return effect

@@ -7,38 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 
+from toolwright.core import errors
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import NOTHING, Redactor
-from toolwright.core.errors import (
-    AlreadyOver,
-    CallCancelled,
-    CallClaimed,
-    CallExpired,
-    CallResolved,
-    Forbidden,
-    InvalidRequest,
-    NotFound,
-    ToolwrightError,
-)
 from toolwright.core.files import FileChange, FileDrafts
+from toolwright.core.journal import units
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
 from toolwright.core.journal.store import CallScope, CallVisibility
-from toolwright.core.journal.units import (
-    Apply,
-    CancelCall,
-    Committed,
-    Conflict,
-    Expire,
-    LeaseCall,
-    Settle,
-    Submit,
-    Unit,
-)
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, plain
 from toolwright.core.mcp.questions import read_answer
 from toolwright.core.results import CALL_CANCELLED, ToolResult
@@ -71,7 +51,7 @@ from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import MAX_PAYLOAD, outcome_event, tool_event
 from toolwright.wire.result import error_object, result_to_json
 
-S = TypeVar("S", bound=Settle)
+S = TypeVar("S", bound=units.Settle)
 
 EXPIRED = ToolResult.fail("Tool call expired")
 
@@ -154,7 +134,7 @@ def _validated(
                 tool.signature.binding.bind(validated)
         except InvalidArguments as error:
             listed = join_errors(error.faults)
-            raise InvalidRequest(
+            raise errors.InvalidRequest(
                 sentence(f"The tool does not take these arguments: {listed}"),
                 details_of(within(error.faults, "result", "args")),
             ) from error
@@ -219,7 +199,7 @@ class PendingCalls:
         refuse_object("call", call_id)
         call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
-            raise NotFound("Pending tool call not found")
+            raise errors.NotFound("Pending tool call not found")
         return call
 
     async def list(
@@ -280,7 +260,7 @@ class PendingCalls:
         if may is not None:
             await may(call)
         if call.run_id != run_id:
-            raise Forbidden("This tool call belongs to another run.")
+            raise errors.Forbidden("This tool call belongs to another run.")
         scope = await self._store.call_scope(call)
         run, thread = scope.run, await self._checked_thread(call, scope.thread)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
@@ -291,18 +271,18 @@ class PendingCalls:
             await self._answer(call, redactor, run, outcome, agent)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
-            raise CallResolved(APPROVED)
+            raise errors.CallResolved(APPROVED)
         question = question_of(call)
         if question is not None and outcome.status == "success":
             read_answer(question, outcome.result)
-        return await self._submit(Submit, call, run, await self._cleaned(redactor, outcome))
+        return await self._submit(units.Submit, call, run, await self._cleaned(redactor, outcome))
 
     async def _submit(
-        self, kind: type[Settle], call: Call, run: Run | None, outcome: ToolResult
+        self, kind: type[units.Settle], call: Call, run: Run | None, outcome: ToolResult
     ) -> Literal["inline", "inbox"]:
         while True:
             answer = await self._store.commit(await self._submission(kind, call, run, outcome))
-            if not isinstance(answer, Conflict):
+            if not isinstance(answer, units.Conflict):
                 self._over(call, outcome.status, answer)
                 return answer.route or "inline"
             # otherwise a path was taken in the meantime: the file gets another name
@@ -320,7 +300,7 @@ class PendingCalls:
             return
         arguments = await edited_arguments(call, terms, answer, redactor, _tool_of(call, agent))
         unit = approval(call, answer, arguments, redactor, self._new_id("unit"), self._clock.now())
-        if isinstance(await self._store.commit(unit), Conflict):
+        if isinstance(await self._store.commit(unit), units.Conflict):
             raise _too_late(Approve, await self.get(call.id))
         self._motor.wake(call.thread_id)
 
@@ -332,9 +312,9 @@ class PendingCalls:
         call = await self.get(call_id)
         run = await self._store.run(call.run_id)
         settling = await self._settling(call, run, CALL_CANCELLED, self._clock.now())
-        unit = settlement(CancelCall, call, CALL_CANCELLED, settling)
+        unit = settlement(units.CancelCall, call, CALL_CANCELLED, settling)
         answer = await self._store.commit(unit)
-        if isinstance(answer, Conflict):
+        if isinstance(answer, units.Conflict):
             raise _why_not_cancelled(await self.get(call_id))
         self._over(call, unit.outcome, answer)
         return await self.get(call_id)
@@ -346,15 +326,17 @@ class PendingCalls:
             return
         result = unanswered(terms_from_json(call.terms)) if call.awaits_approval else EXPIRED
         run = await self._store.run(call.run_id)
-        unit = settlement(Expire, call, result, await self._settling(call, run, result, self._clock.now()))
+        unit = settlement(
+            units.Expire, call, result, await self._settling(call, run, result, self._clock.now())
+        )
         answer = await self._store.commit(unit)
-        if not isinstance(answer, Conflict):
+        if not isinstance(answer, units.Conflict):
             self._over(call, unit.outcome, answer)
         elif (
             call.expires_at is not None and call.expires_at > unit.at
         ):  # the clock was set back: the timer is kept
             timer = SetTimer(name=timer_of(call.id), due=call.expires_at)
-            await self._store.commit(Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
+            await self._store.commit(units.Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
 
     async def claim(self, call_id: str, worker: str, lease: float) -> Call:
         """Claim an open call for a worker, for `lease` seconds from now. Return the call.
@@ -367,22 +349,22 @@ class PendingCalls:
         call, now = await self.get(call_id), self._clock.now()
         await self._checked_thread(call, await self._store.thread(call.thread_id))
         if call.awaits_approval:
-            raise CallClaimed("Tool call waits for an approval: it cannot be executed yet")
+            raise errors.CallClaimed("Tool call waits for an approval: it cannot be executed yet")
         if call.status in OPEN and call.free_for(worker, now):  # otherwise it is rejected without a commit
             until, renewed = now + timedelta(seconds=lease), call.worker == worker
             token = self._new_id("unit")
-            unit = LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
-            refused = isinstance(await self._store.commit(unit), Conflict)
+            unit = units.LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
+            refused = isinstance(await self._store.commit(unit), units.Conflict)
             call = await self.get(call_id)
             if not refused:
                 level = logging.DEBUG if renewed else logging.INFO
                 log.log(level, "The worker %r has claimed the call %s for %.0f s.", worker, call.id, lease)
                 return call
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
-            raise CallClaimed
+            raise errors.CallClaimed
         raise _refusal(call)
 
-    def _over(self, call: Call, outcome: str, answer: Committed) -> None:
+    def _over(self, call: Call, outcome: str, answer: units.Committed) -> None:
         """Finish a settled call: notify telemetry and wake its run."""
         self._motor.wake(call.thread_id)
         if self._telemetry is not None and answer.route == "inbox":
@@ -391,9 +373,9 @@ class PendingCalls:
     async def _checked_thread(self, call: Call, thread: Thread | None) -> Thread:
         """Return the call's thread. Raises if no agent will read a result: its run, thread or agent is gone."""
         if thread is None or (call.status == "pending" and thread.is_over):
-            raise CallCancelled
+            raise errors.CallCancelled
         if call.status == "pending" and not await self._agents.exists(thread.answering):
-            raise AlreadyOver("The agent of this tool call was deleted")
+            raise errors.AlreadyOver("The agent of this tool call was deleted")
         return thread
 
     async def _agent_of(self, call: Call, thread: Thread, run: Run | None) -> ActiveAgent | None:
@@ -439,35 +421,37 @@ def _was_approved(call: Call) -> bool:
     return call.approval in ("approved", "edited")
 
 
-def _too_late(kind: type[Unit], call: Call) -> ToolwrightError:
+def _too_late(kind: type[units.Unit], call: Call) -> errors.ToolwrightError:
     """Return the error for a unit that no longer fits the call's current status."""
-    if kind is Submit and call.awaits_approval:
-        return NotFound("Pending tool call not found")  # it did not wait for an approval when it was read
-    if kind is not Submit and _was_approved(call):
-        return CallResolved(APPROVED)
+    if kind is units.Submit and call.awaits_approval:
+        return errors.NotFound(
+            "Pending tool call not found"
+        )  # it did not wait for an approval when it was read
+    if kind is not units.Submit and _was_approved(call):
+        return errors.CallResolved(APPROVED)
     return _refusal(call)
 
 
-def _refusal(call: Call) -> ToolwrightError:
+def _refusal(call: Call) -> errors.ToolwrightError:
     match call.status:
         case "created" | "running" | "done" | "error" if _was_approved(call):
-            return CallResolved(APPROVED)
+            return errors.CallResolved(APPROVED)
         case "resolved":
-            return CallResolved()
+            return errors.CallResolved()
         case "cancelled":
-            return CallCancelled()
+            return errors.CallCancelled()
         case "expired" | "waiting" | "pending":
-            return CallExpired()
+            return errors.CallExpired()
         case _:
-            return NotFound("Pending tool call not found")
+            return errors.NotFound("Pending tool call not found")
 
 
-def _why_not_cancelled(call: Call) -> ToolwrightError:
+def _why_not_cancelled(call: Call) -> errors.ToolwrightError:
     match call.status:
         case "done" | "error":
-            return CallResolved()
+            return errors.CallResolved()
         case "expired":
-            return AlreadyOver("Tool call expired")
+            return errors.AlreadyOver("Tool call expired")
         case _:
             return _refusal(call)
 
@@ -482,7 +466,7 @@ def _claimable(worker: str, lease: float) -> None:
     by_text("worker", worker)
     by_kind("worker", worker, str, "text")
     if not worker.strip() or len(worker) > LONGEST_NAME:
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"worker must be a name of 1 to {LONGEST_NAME} characters.",
             [{"path": "worker", "message": f"must be a name of 1 to {LONGEST_NAME} characters"}],
         )
@@ -490,4 +474,4 @@ def _claimable(worker: str, lease: float) -> None:
     if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
         least, most = LEASES
         error = f"must be from {least:g} to {quantity(most, 'second')}, not {lease!r}"
-        raise InvalidRequest(f"lease {error}.", [{"path": "lease", "message": error}])
+        raise errors.InvalidRequest(f"lease {error}.", [{"path": "lease", "message": error}])

@@ -8,17 +8,9 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
+from toolwright.core import errors
 from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
-from toolwright.core.errors import (
-    AlreadyExists,
-    Forbidden,
-    InvalidJSON,
-    InvalidRequest,
-    NotFound,
-    RowBroken,
-    StoreError,
-)
 from toolwright.core.journal.effects import Add, Delete, Guard
 from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity, SetEnv, SignOut, UseOnce
 from toolwright.core.json_value import (
@@ -90,7 +82,7 @@ class Entities:
         """Return the entity, a human or an agent."""
         entity = await self.get_or_none(by_id("entity", entity_id))
         if entity is None:
-            raise NotFound(f"There is no entity {entity_id!r}.")
+            raise errors.NotFound(f"There is no entity {entity_id!r}.")
         return entity
 
     async def find(self, entity: str) -> Entity:
@@ -100,8 +92,8 @@ class Entities:
             return with_id
         try:
             return entity_of(await self._agents.get(entity))
-        except NotFound:
-            raise NotFound(f"There is no entity {entity!r}.") from None
+        except errors.NotFound:
+            raise errors.NotFound(f"There is no entity {entity!r}.") from None
 
     async def get_or_none(self, entity_id: str) -> Entity | None:
         """Return the entity, or None if it does not exist."""
@@ -115,7 +107,7 @@ class Entities:
         """Return the entity for display, or None if it does not exist or its row is broken."""
         try:
             return await self.get_or_none(entity_id)
-        except RowBroken as error:
+        except errors.RowBroken as error:
             log.warning("%s", error)
             return None
 
@@ -149,7 +141,7 @@ class Entities:
             if isinstance(saved, Entity):
                 return saved
             if saved == "duplicate":
-                raise AlreadyExists(
+                raise errors.AlreadyExists(
                     f"Another entity already has the external id {checked.get('external_id')!r}."
                 )
 
@@ -198,7 +190,7 @@ class Entities:
     async def _human(self, entity_id: str) -> Entity:
         entity = await self.get(entity_id)
         if entity.type == "agent":
-            raise Forbidden(
+            raise errors.Forbidden(
                 f"The entity {entity_id!r} is the agent {entity.display_name!r}, which is declared in "
                 "the code of the app. Change it there."
             )
@@ -278,7 +270,7 @@ def _line(path: str, value: object) -> str | None:
 def _metadata(value: object) -> dict[str, JSON]:
     try:
         copy = plain(value)
-    except InvalidJSON as error:
+    except errors.InvalidJSON as error:
         raise _invalid_value("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
         raise _invalid_value("metadata", "must be an object")
@@ -287,10 +279,10 @@ def _metadata(value: object) -> dict[str, JSON]:
     return copy
 
 
-def _invalid_value(path: str, error: str) -> InvalidRequest:
+def _invalid_value(path: str, error: str) -> errors.InvalidRequest:
     """Return the error, with the fields named as on the wire."""
     field = to_camel(path)
-    return InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])
+    return errors.InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])
 
 
 class FrontEnds:
@@ -316,14 +308,14 @@ class FrontEnds:
             created_at=self._clock.now(),
         )
         if isinstance(await self._effect_commits.commit(Add(record=front_end)), Conflict):
-            raise StoreError("The client could not be registered: its id is taken.")
+            raise errors.StoreError("The client could not be registered: its id is taken.")
         return front_end
 
     async def get(self, id: str) -> FrontEnd:
         """Return the front-end."""
         front_end = await self._store.records.one(FrontEnd, by_id("client", id))
         if front_end is None:
-            raise NotFound(f"There is no client {id!r}.")
+            raise errors.NotFound(f"There is no client {id!r}.")
         return front_end
 
     async def list(
@@ -338,7 +330,7 @@ class FrontEnds:
         """Delete a registration."""
         drop = Delete(kind=FrontEnd, key=(by_id("client", id),), guard="front_end")
         if isinstance(await self._effect_commits.commit(drop), Conflict):
-            raise NotFound(f"There is no client {id!r}.")
+            raise errors.NotFound(f"There is no client {id!r}.")
 
     async def sign_out(self, key: str, at: datetime, until: datetime) -> None:
         """End the console's session with the id `key`, or all sessions of the caller `key` that started by `at`.

@@ -21,24 +21,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    CompoundSelect,
-    Delete,
-    Insert,
-    Select,
-    Table,
-    Text,
-    Update,
-    any_,
-    bindparam,
-    delete,
-    func,
-    literal_column,
-    select,
-    tuple_,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Param, Params, Row, Values, size_of
@@ -49,8 +32,8 @@ from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.limits import PAGE_BYTES, PageLimit
 from toolwright.core.value import value
 
-RowQuery: TypeAlias = Select[*tuple[Any, ...]]  # a query of any row shape
-Query: TypeAlias = RowQuery | CompoundSelect[*tuple[Any, ...]]  # a query of any row shape
+RowQuery: TypeAlias = sa.Select[*tuple[Any, ...]]  # a query of any row shape
+Query: TypeAlias = RowQuery | sa.CompoundSelect[*tuple[Any, ...]]  # a query of any row shape
 DialectName: TypeAlias = Literal["sqlite", "postgresql"]
 NOW: dict[DialectName, str] = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
@@ -127,23 +110,23 @@ class Statement:
         return tuple([params[name] for name in self.order])
 
 
-def _is_plain_insert(statement: Insert | Update | Delete | Query) -> bool:
-    return type(statement) is Insert and cast("Table", statement.table).name in LOGS
+def _is_plain_insert(statement: sa.Insert | sa.Update | sa.Delete | Query) -> bool:
+    return type(statement) is sa.Insert and cast("sa.Table", statement.table).name in LOGS
 
 
 def number(name: str) -> Any:  # SQLAlchemy's own parameter type is generic over the type it is compared with
     """Return an integer parameter."""
-    return bindparam(name, type_=BigInteger)
+    return sa.bindparam(name, type_=sa.BigInteger)
 
 
 def string(name: str) -> Any:  # as above
     """Return a text parameter."""
-    return bindparam(name, type_=Text)
+    return sa.bindparam(name, type_=sa.Text)
 
 
-def row_params(table: Table) -> dict[str, Any]:  # as above
+def row_params(table: sa.Table) -> dict[str, Any]:  # as above
     """Return parameters for all columns of a row, by column name."""
-    return {column.name: bindparam(column.name, type_=column.type) for column in table.columns}
+    return {column.name: sa.bindparam(column.name, type_=column.type) for column in table.columns}
 
 
 class Compiler:
@@ -152,23 +135,23 @@ class Compiler:
     def __init__(self, name: DialectName) -> None:
         self._dialect = sqlite.dialect() if name == "sqlite" else postgresql.asyncpg.dialect()
 
-    def __call__(self, statement: Insert | Update | Delete | Query) -> Statement:
+    def __call__(self, statement: sa.Insert | sa.Update | sa.Delete | Query) -> Statement:
         compiled = statement.compile(dialect=self._dialect)
         sql, given = str(compiled), compiled.params
         return Statement(
             sql=sql,
             order=tuple(compiled.positiontup or ()),
-            returns=isinstance(statement, Select) or " RETURNING " in sql,
+            returns=isinstance(statement, sa.Select) or " RETURNING " in sql,
             constants={name: value for name, value in given.items() if value is not None},
             appends=_is_plain_insert(statement) and " RETURNING " not in sql,
         )
 
     def delete_some(
         self,
-        table: Table,
-        key: Sequence[ColumnElement[Any]],  # of any types
-        *where: ColumnElement[bool],
-        oldest_by: ColumnElement[int] | None = None,
+        table: sa.Table,
+        key: Sequence[sa.ColumnElement[Any]],  # of any types
+        *where: sa.ColumnElement[bool],
+        oldest_by: sa.ColumnElement[int] | None = None,
     ) -> Statement:
         """Compile a deletion of at most `limit` rows, the oldest first if a column is given. Returns a row for each.
 
@@ -176,14 +159,14 @@ class Compiler:
         statistics take the table for empty would repeat the search for each row of the table.
         """
         is_postgres = self._dialect.name == "postgresql"
-        place: ColumnElement[Any] = literal_column(f"{table.name}.ctid")
-        columns: Sequence[ColumnElement[Any]] = [place] if is_postgres else key
-        chosen: RowQuery = select(*columns).where(*where).limit(number("limit")).correlate(None)
+        place: sa.ColumnElement[Any] = sa.literal_column(f"{table.name}.ctid")
+        columns: Sequence[sa.ColumnElement[Any]] = [place] if is_postgres else key
+        chosen: RowQuery = sa.select(*columns).where(*where).limit(number("limit")).correlate(None)
         if oldest_by is not None:
             chosen = chosen.order_by(oldest_by)
-        places = func.array(chosen.scalar_subquery())
-        is_chosen = place == any_(places) if is_postgres else tuple_(*key).in_(chosen)
-        return self(delete(table).where(is_chosen).returning(key[0]))
+        places = sa.func.array(chosen.scalar_subquery())
+        is_chosen = place == sa.any_(places) if is_postgres else sa.tuple_(*key).in_(chosen)
+        return self(sa.delete(table).where(is_chosen).returning(key[0]))
 
 
 def statements(kind: Callable[[DialectName], Made], name: DialectName) -> Made:

@@ -17,39 +17,10 @@ from toolwright.adapters.store.memory.children import cancel_late_calls
 from toolwright.adapters.store.memory.retention import drop_thread, forget_bytes
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.errors import Unwritable
+from toolwright.core.journal import units
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropMember, Effect
 from toolwright.core.journal.retention import DropThread, ForgetBytes, Prune, SweepThreads
-from toolwright.core.journal.units import (
-    Advance,
-    Apply,
-    CancelOrphans,
-    Claim,
-    Committed,
-    CreateThread,
-    DropAgent,
-    DropEntity,
-    Expire,
-    LeaseCall,
-    Leave,
-    PostCall,
-    PostMessage,
-    Probe,
-    RenameThread,
-    RequestCancel,
-    Reseal,
-    RetryEvent,
-    RetryRun,
-    SaveAgent,
-    SaveEntity,
-    SetEnv,
-    Settle,
-    SignOut,
-    Submit,
-    Takeover,
-    Unit,
-    UseOnce,
-)
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.event import Event, RunEvents
 from toolwright.core.threads.message import MessageVersion
@@ -57,13 +28,13 @@ from toolwright.core.threads.run import OVER, Run, Step
 from toolwright.core.value import changed
 
 Moved: TypeAlias = dict[str, Call]
-RAISING = (Claim, Takeover)  # the units that increment the epoch
+RAISING = (units.Claim, units.Takeover)  # the units that increment the epoch
 
 
-def advance(unit: Advance, tables: Tables) -> UnitResult:
+def advance(unit: units.Advance, tables: Tables) -> UnitResult:
     """Apply a worker's unit: check the fence, then write all of it. Only the unit's own parts are visited."""
     thread = tables.threads.get(unit.thread_id)
-    opens = isinstance(unit, Claim) and unit.opens
+    opens = isinstance(unit, units.Claim) and unit.opens
     if thread is None or thread.epoch != unit.epoch or thread.seq != unit.seq:
         raise GuardFailed("fence")
     if opens and (thread.run_id is not None or thread.is_over):
@@ -109,16 +80,17 @@ def advance(unit: Advance, tables: Tables) -> UnitResult:
     cancel = stored.cancel_requested_at is not None
     if done is NOTHING:
         return UnitResult(
-            Committed(run_id=stored.id, posted=posted, cancel_requested=cancel, left=is_released), events
+            units.Committed(run_id=stored.id, posted=posted, cancel_requested=cancel, left=is_released),
+            events,
         )
     runs = tuple(done.runs)
-    answer = Committed(
+    answer = units.Committed(
         run_id=stored.id, posted=posted, cancel_requested=cancel, left=is_released, seq=done.seq, runs=runs
     )
     return UnitResult(answer, (*events, *done.events) if done.events else events)
 
 
-def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Event]:
+def _write_thread(unit: units.Advance, thread: ThreadRow, over: bool) -> Sequence[Event]:
     run = unit.run
     thread.run_id, thread.begun = run.id, run.started_at is not None
     if over:
@@ -137,7 +109,7 @@ def _write_thread(unit: Advance, thread: ThreadRow, over: bool) -> Sequence[Even
     return events
 
 
-def _change_thread(unit: Advance, thread: ThreadRow) -> None:
+def _change_thread(unit: units.Advance, thread: ThreadRow) -> None:
     """Change existing inbox events and messages."""
     for event_id in unit.read:
         thread.inbox[event_id] = changed(thread.unread.pop(event_id), status="processed")
@@ -166,7 +138,7 @@ def _change_thread(unit: Advance, thread: ThreadRow) -> None:
         ]
 
 
-def _move_calls(unit: Advance, tables: Tables) -> Moved:
+def _move_calls(unit: units.Advance, tables: Tables) -> Moved:
     moved: Moved = {}
     for change in unit.changes:
         call = moved.get(change.id) or tables.calls.get(change.id)
@@ -185,7 +157,7 @@ def _check_new(calls: Sequence[Call], step: Step | None, tables: Tables) -> None
         raise Unwritable("The journal cannot hold this: this step already exists.")
 
 
-def _check_inbox(unit: Advance, thread: ThreadRow, stored: Run) -> None:
+def _check_inbox(unit: units.Advance, thread: ThreadRow, stored: Run) -> None:
     if any(event_id not in thread.unread for event_id in unit.read) or len({*unit.read}) < len(unit.read):
         raise GuardFailed("inbox")
     read_ids = {*unit.read}
@@ -225,62 +197,62 @@ def _new_run(run: Run, tables: Tables) -> Run:
     return run
 
 
-def apply(unit: Unit, tables: Tables) -> UnitResult:
+def apply(unit: units.Unit, tables: Tables) -> UnitResult:
     """Apply the unit. Raises `GuardFailed`; for a unit without effects nothing was written then."""
     match unit:
-        case Advance():
+        case units.Advance():
             return advance(unit, tables)
-        case PostCall():
+        case units.PostCall():
             return _post_call(unit, tables)
-        case PostMessage():
+        case units.PostMessage():
             return _post(unit, tables)
-        case Settle():
+        case units.Settle():
             return _settle(unit, tables)
         case Approve():
             return _approve(unit, tables)
-        case RequestCancel():
+        case units.RequestCancel():
             return _request_cancel(unit, tables)
-        case RetryRun():
+        case units.RetryRun():
             return _retry_run(unit, tables)
-        case Reseal():
+        case units.Reseal():
             return _reseal(unit, tables)
-        case SetEnv():
+        case units.SetEnv():
             return _set_env(unit, tables)
-        case Apply():
+        case units.Apply():
             return _apply(unit, tables)
-        case SaveAgent():
+        case units.SaveAgent():
             return _save_agent(unit, tables)
-        case DropAgent():
+        case units.DropAgent():
             return _drop_agent(unit, tables)
-        case CancelOrphans():
+        case units.CancelOrphans():
             return _cancel_orphans(unit, tables)
-        case LeaseCall():
+        case units.LeaseCall():
             return _lease_call(unit, tables)
-        case RetryEvent():
+        case units.RetryEvent():
             return _retry_event(unit, tables)
-        case CreateThread():
+        case units.CreateThread():
             return _create_thread(unit, tables)
-        case RenameThread():
+        case units.RenameThread():
             thread = tables.thread(unit.thread_id)
             thread.born = changed(thread.born, name=unit.name)
-            return UnitResult(Committed())
-        case Leave():
-            return UnitResult(Committed(left=tables.leave(unit.thread_id, unit.leaving)))
-        case SaveEntity():
+            return UnitResult(units.Committed())
+        case units.Leave():
+            return UnitResult(units.Committed(left=tables.leave(unit.thread_id, unit.leaving)))
+        case units.SaveEntity():
             return _save_entity(unit, tables)
-        case SignOut() | UseOnce():
+        case units.SignOut() | units.UseOnce():
             current = {key: times for key, times in tables.sign_outs.items() if times[1] >= unit.at}
-            if isinstance(unit, UseOnce) and unit.key in current:
+            if isinstance(unit, units.UseOnce) and unit.key in current:
                 raise GuardFailed("duplicate")
             tables.sign_outs.clear()
             tables.sign_outs.update({**current, unit.key: (unit.at, unit.until)})
-            return UnitResult(Committed())
-        case DropEntity():
+            return UnitResult(units.Committed())
+        case units.DropEntity():
             return _drop_entity(unit, tables)
         case Prune():
             return _prune(unit, tables)
-        case Probe() | SweepThreads():  # the thread has been deleted
-            return UnitResult(Committed())
+        case units.Probe() | SweepThreads():  # the thread has been deleted
+            return UnitResult(units.Committed())
         case DropThread():
             return drop_thread(unit, tables)
         case ForgetBytes():
@@ -289,16 +261,16 @@ def apply(unit: Unit, tables: Tables) -> UnitResult:
             raise TypeError(f"No store can apply the unit {type(unit).__name__}.")
 
 
-def _create_thread(unit: CreateThread, tables: Tables) -> UnitResult:
+def _create_thread(unit: units.CreateThread, tables: Tables) -> UnitResult:
     thread = unit.thread
     if thread.id in tables.threads:
         raise GuardFailed("duplicate")
     tables.threads[thread.id] = ThreadRow.born_as(thread)
     tables.set_env(unit.env)
-    return UnitResult(Committed())
+    return UnitResult(units.Committed())
 
 
-def _post(unit: PostMessage, tables: Tables) -> UnitResult:
+def _post(unit: units.PostMessage, tables: Tables) -> UnitResult:
     thread = tables.thread(unit.event.thread_id)
     if thread.is_over:
         raise GuardFailed("terminated")
@@ -311,16 +283,16 @@ def _post(unit: PostMessage, tables: Tables) -> UnitResult:
     thread.post(changed(unit.event, run_id=run_id))
     tables.wake(thread.born.id, unit.at)
     if joins:
-        return UnitResult(Committed(run_id=run_id))
+        return UnitResult(units.Committed(run_id=run_id))
     thread.run_id = run_id
     tables.runs[run_id] = unit.run
     thread.ev += 1
     events = numbered((unit.queued,), thread.ev, unit, thread.born.id, run_id, thread.born.agent)
     thread.events.append(events)
-    return UnitResult(Committed(run_id=run_id), events)
+    return UnitResult(units.Committed(run_id=run_id), events)
 
 
-def _post_call(unit: PostCall, tables: Tables) -> UnitResult:
+def _post_call(unit: units.PostCall, tables: Tables) -> UnitResult:
     event, run = unit.event, tables.runs.get(unit.run.id)
     thread = tables.thread(event.thread_id)
     if thread.is_over:
@@ -334,17 +306,17 @@ def _post_call(unit: PostCall, tables: Tables) -> UnitResult:
     thread.post(changed(event, run_id=unit.run.id))
     tables.wake(event.thread_id, unit.at)
     if thread.run_id is not None:
-        return UnitResult(Committed(run_id=unit.run.id))
+        return UnitResult(units.Committed(run_id=unit.run.id))
     opened = changed(unit.run if run is None else run, status="queued", completed_at=None, calls_only=True)
     thread.run_id, tables.runs[opened.id] = opened.id, opened
     thread.begun = opened.started_at is not None
     thread.ev += 1
     events = numbered((unit.queued,), thread.ev, unit, event.thread_id, opened.id, thread.born.agent)
     thread.events.append(events)
-    return UnitResult(Committed(run_id=opened.id), events)
+    return UnitResult(units.Committed(run_id=opened.id), events)
 
 
-def _retry_run(unit: RetryRun, tables: Tables) -> UnitResult:
+def _retry_run(unit: units.RetryRun, tables: Tables) -> UnitResult:
     thread, run = tables.thread(unit.thread_id), tables.runs.get(unit.run_id)
     if thread.is_over:
         raise GuardFailed("terminated")
@@ -374,18 +346,18 @@ def _retry_run(unit: RetryRun, tables: Tables) -> UnitResult:
     events = numbered((unit.queued,), thread.ev, unit, unit.thread_id, run.id, thread.born.agent)
     thread.events.append(events)
     tables.wake(unit.thread_id, unit.at)
-    return UnitResult(Committed(run_id=run.id), events)
+    return UnitResult(units.Committed(run_id=run.id), events)
 
 
-def _request_cancel(unit: RequestCancel, tables: Tables) -> UnitResult:
+def _request_cancel(unit: units.RequestCancel, tables: Tables) -> UnitResult:
     run = tables.open_run(unit.run_id, unit.thread_id)
     if run.cancel_requested_at is None:
         tables.runs[run.id] = changed(run, cancel_requested_at=unit.at)
     tables.wake(unit.thread_id, unit.at)
-    return UnitResult(Committed(run_id=run.id))
+    return UnitResult(units.Committed(run_id=run.id))
 
 
-def _set_env(unit: SetEnv, tables: Tables) -> UnitResult:
+def _set_env(unit: units.SetEnv, tables: Tables) -> UnitResult:
     if unit.entity_id is not None and unit.entity_id not in tables.entities:
         raise GuardFailed("entity")
     thread = None if unit.thread_id is None else tables.thread(unit.thread_id)
@@ -394,10 +366,10 @@ def _set_env(unit: SetEnv, tables: Tables) -> UnitResult:
     tables.set_env(unit.env)
     tables.wake_askers(unit.env, unit.at)
     done = spaces.perform(unit.effects, unit, tables)
-    return UnitResult(Committed(runs=tuple(done.runs)), tuple(done.events))
+    return UnitResult(units.Committed(runs=tuple(done.runs)), tuple(done.events))
 
 
-def _reseal(unit: Reseal, tables: Tables) -> UnitResult:
+def _reseal(unit: units.Reseal, tables: Tables) -> UnitResult:
     count = 0
     for was, now in unit.rows:
         key = (was.owner, was.kind, was.name)
@@ -405,10 +377,10 @@ def _reseal(unit: Reseal, tables: Tables) -> UnitResult:
         if stored is not None and stored.value == was.value:
             tables.env[key] = changed(stored, value=now.value, key=now.key)
             count += 1
-    return UnitResult(Committed(count=count))
+    return UnitResult(units.Committed(count=count))
 
 
-def _retry_event(unit: RetryEvent, tables: Tables) -> UnitResult:
+def _retry_event(unit: units.RetryEvent, tables: Tables) -> UnitResult:
     thread = tables.threads.get(unit.thread_id)
     event = None if thread is None else thread.inbox.get(unit.event_id)
     if thread is None or event is None or event.status != "failed":
@@ -416,17 +388,17 @@ def _retry_event(unit: RetryEvent, tables: Tables) -> UnitResult:
     thread.change(changed(event, status="pending", attempts=0, run_id=None))
     thread.not_before = None
     tables.wake(unit.thread_id, unit.at)
-    return UnitResult(Committed())
+    return UnitResult(units.Committed())
 
 
-def _settle(unit: Settle, tables: Tables) -> UnitResult:
+def _settle(unit: units.Settle, tables: Tables) -> UnitResult:
     thread = tables.thread(unit.thread_id)
     call = tables.calls.get(unit.call_id)
     if call is None or call.thread_id != unit.thread_id or call.status not in OPEN:
         raise GuardFailed("call")
     late = call.expires_at is not None and call.expires_at <= unit.at
-    in_time = isinstance(unit, Submit | Refuse)
-    if (in_time and late) or (isinstance(unit, Expire) and not late):
+    in_time = isinstance(unit, units.Submit | Refuse)
+    if (in_time and late) or (isinstance(unit, units.Expire) and not late):
         raise GuardFailed("call")
     if in_time and call.awaits_approval != isinstance(unit, Refuse):
         raise GuardFailed("call")
@@ -445,7 +417,7 @@ def _settle(unit: Settle, tables: Tables) -> UnitResult:
     thread.events.append(events)
     tables.wake(unit.thread_id, unit.at)
     done = spaces.perform(unit.effects, unit, tables)
-    return UnitResult(Committed(run_id=call.run_id, route=route), (*events, *done.events))
+    return UnitResult(units.Committed(run_id=call.run_id, route=route), (*events, *done.events))
 
 
 def _approve(unit: Approve, tables: Tables) -> UnitResult:
@@ -461,24 +433,24 @@ def _approve(unit: Approve, tables: Tables) -> UnitResult:
     thread.events.append(events)
     tables.wake(unit.thread_id, unit.at)
     done = spaces.perform(unit.effects, unit, tables)
-    return UnitResult(Committed(run_id=call.run_id), (*events, *done.events))
+    return UnitResult(units.Committed(run_id=call.run_id), (*events, *done.events))
 
 
-def _apply(unit: Apply, tables: Tables) -> UnitResult:
+def _apply(unit: units.Apply, tables: Tables) -> UnitResult:
     done = spaces.perform(unit.effects, unit, tables)
-    answer = Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
+    answer = units.Committed(seq=done.seq, runs=tuple(done.runs), count=done.count)
     return UnitResult(answer, tuple(done.events))
 
 
-def _lease_call(unit: LeaseCall, tables: Tables) -> UnitResult:
+def _lease_call(unit: units.LeaseCall, tables: Tables) -> UnitResult:
     call = tables.calls.get(unit.call_id)
     if call is None or call.status not in OPEN or not call.free_for(unit.worker, unit.at):
         raise GuardFailed("call")
     tables.calls[call.id] = changed(call, worker=unit.worker, leased_until=unit.until)
-    return UnitResult(Committed())
+    return UnitResult(units.Committed())
 
 
-def _save_entity(unit: SaveEntity, tables: Tables) -> UnitResult:
+def _save_entity(unit: units.SaveEntity, tables: Tables) -> UnitResult:
     entity, was = unit.entity, unit.was
     stored = None if was is None else tables.entities.get(was.id)
     if was is not None and (stored is None or stored.updated_at != was.updated_at):
@@ -487,10 +459,10 @@ def _save_entity(unit: SaveEntity, tables: Tables) -> UnitResult:
     if (same_id is not None and same_id is not stored) or (stored is None and entity.id in tables.entities):
         raise GuardFailed("duplicate")
     tables.entities[entity.id] = entity
-    return UnitResult(Committed())
+    return UnitResult(units.Committed())
 
 
-def _save_agent(unit: SaveAgent, tables: Tables) -> UnitResult:
+def _save_agent(unit: units.SaveAgent, tables: Tables) -> UnitResult:
     agent, stored = unit.agent, tables.agents.get(unit.agent.id)
     if unit.was is not None and (stored is None or stored.revision != unit.was):
         raise GuardFailed("agent")
@@ -500,10 +472,10 @@ def _save_agent(unit: SaveAgent, tables: Tables) -> UnitResult:
     tables.agents[agent.id] = tables.revisions[agent.id, agent.revision] = agent
     tables.set_env(unit.env)
     tables.wake_askers(unit.env, unit.at)
-    return UnitResult(Committed())
+    return UnitResult(units.Committed())
 
 
-def _drop_agent(unit: DropAgent, tables: Tables) -> UnitResult:
+def _drop_agent(unit: units.DropAgent, tables: Tables) -> UnitResult:
     if tables.agents.pop(unit.agent_id, None) is None:
         raise GuardFailed("agent")
     tables.drop_mind(unit.agent_id)
@@ -518,16 +490,16 @@ def _drop_agent(unit: DropAgent, tables: Tables) -> UnitResult:
     return effects._replace(events=(*done.events, *effects.events))
 
 
-def _cancel_orphans(unit: CancelOrphans, tables: Tables) -> UnitResult:
+def _cancel_orphans(unit: units.CancelOrphans, tables: Tables) -> UnitResult:
     rows = [tables.threads[each] for each in sorted(unit.thread_ids) if each in tables.threads]
     rows = [row for row in rows if tables.is_deleted(row.answering)]
     cancelled = EffectResult()
     edits = [edit for row in rows for edit in cancel_late_calls(row, unit, tables, cancelled)]
     done = spaces.perform(edits, unit, tables)
-    return UnitResult(Committed(count=len(rows)), (*cancelled.events, *done.events))
+    return UnitResult(units.Committed(count=len(rows)), (*cancelled.events, *done.events))
 
 
-def _drop_entity(unit: DropEntity, tables: Tables) -> UnitResult:
+def _drop_entity(unit: units.DropEntity, tables: Tables) -> UnitResult:
     if tables.entities.pop(unit.entity_id, None) is None:
         raise GuardFailed("entity")
     for key in [key for key in tables.env if key[0] == unit.entity_id]:
@@ -536,16 +508,18 @@ def _drop_entity(unit: DropEntity, tables: Tables) -> UnitResult:
     return _leave_spaces(unit, tables)
 
 
-def _leave_spaces(unit: DropAgent | DropEntity, tables: Tables, before: Sequence[Effect] = ()) -> UnitResult:
+def _leave_spaces(
+    unit: units.DropAgent | units.DropEntity, tables: Tables, before: Sequence[Effect] = ()
+) -> UnitResult:
     """Return effects that remove a participant from its spaces, preceded by `before`, which ends its work there."""
     space_ids = sorted(space_id for space_id, entity_id in tables.members if entity_id == unit.entity_id)
     effects = [DropMember(space_id=one, entity_id=unit.entity_id, events=unit.told) for one in space_ids]
-    return UnitResult(Committed(), tuple(spaces.perform([*before, *effects], unit, tables).events))
+    return UnitResult(units.Committed(), tuple(spaces.perform([*before, *effects], unit, tables).events))
 
 
 def _prune(unit: Prune, tables: Tables) -> UnitResult:
     if unit.before is None:
-        return UnitResult(Committed())
+        return UnitResult(units.Committed())
     remaining, before = unit.limit, unit.before
     idle = [row for row in tables.threads.values() if row.run_id is None]
     old = [(told, row) for row in idle for told in row.events if told.at < before]
@@ -559,4 +533,4 @@ def _prune(unit: Prune, tables: Tables) -> UnitResult:
         remaining -= len(told) - (0 if rest is None else len(rest))
     gone = [event for event in tables.space_events if event.at < before][:remaining]
     del tables.space_events[: len(gone)]
-    return UnitResult(Committed(count=unit.limit - remaining + len(gone)))
+    return UnitResult(units.Committed(count=unit.limit - remaining + len(gone)))

@@ -22,16 +22,7 @@ from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import EVENTS, INBOX, RUNS, THREADS
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files import FileChange
-from toolwright.core.journal.child_effects import (
-    CancelChildren,
-    ChildEffect,
-    Close,
-    Notify,
-    Report,
-    Spawn,
-    Stop,
-    Terminate,
-)
+from toolwright.core.journal import child_effects
 from toolwright.core.journal.effects import AddNestedCall, Edit, Effect, Guard, deliveries_of
 from toolwright.core.journal.units import Advance, Leaving, Unit
 from toolwright.core.spaces import Entity, SpaceMessage
@@ -50,10 +41,13 @@ def lock(effects: Sequence[Effect], own_thread: str, sql: Statements) -> Steps:
     """Lock all threads that a unit writes, unless it writes only its own."""
     thread_ids = {own_thread, *spoken_to(effects)}
     for effect in effects:
-        if not isinstance(effect, ChildEffect):
+        if not isinstance(effect, child_effects.ChildEffect):
             continue
         thread_ids |= _written(effect)
-        if isinstance(effect, CancelChildren | Close | Stop | Terminate):
+        if isinstance(
+            effect,
+            child_effects.CancelChildren | child_effects.Close | child_effects.Stop | child_effects.Terminate,
+        ):
             below = yield Op(sql.children.below, {"thread_id": effect.thread_id})
             thread_ids |= {str(thread_id) for (thread_id,) in below}
     if len(thread_ids) > 1:
@@ -74,14 +68,14 @@ def lock_threads(thread_ids: Iterable[str], sql: Statements) -> Steps:
         yield Op(sql.spaces.lock_threads(len(some)), {f"id_{i}": one for i, one in enumerate(some)})
 
 
-def _written(effect: ChildEffect) -> set[str]:
+def _written(effect: child_effects.ChildEffect) -> set[str]:
     """Return the existing threads that the effect names."""
     match effect:
-        case Spawn(thread=thread):
+        case child_effects.Spawn(thread=thread):
             return set() if thread.parent_id is None else {thread.parent_id}
-        case Report(parent=parent):
+        case child_effects.Report(parent=parent):
             return {effect.thread_id, parent.id}
-        case Notify(notice=notice):
+        case child_effects.Notify(notice=notice):
             return {effect.thread_id, notice.thread.id}
         case _:
             return {effect.thread_id}

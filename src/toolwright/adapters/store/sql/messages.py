@@ -6,21 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Index,
-    Integer,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    and_,
-    false,
-    or_,
-    select,
-    text,
-)
+import sqlalchemy as sa
 
 from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, micros
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
@@ -44,8 +30,8 @@ from toolwright.core.threads.call import OPEN, Call, CallStatus, Route
 from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Role, Sent
 from toolwright.core.tools.tool import Kind
 
-_NESTED = text("within IS NOT NULL")
-_PINNED = text("pinned = 1"), text("pinned")
+_NESTED = sa.text("within IS NOT NULL")
+_PINNED = sa.text("pinned = 1"), sa.text("pinned")
 """The condition on SQLite, in the form in which it compares booleans, and on Postgres."""
 
 
@@ -142,34 +128,34 @@ def _version(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_
     return {"content": a_text(parsed["content"]), "native": parsed.get("native")}
 
 
-messages = Table(
+messages = sa.Table(
     "messages",
     metadata,
-    Column("thread_id", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("run_id", Text),
-    Column("step", Integer, nullable=False),
-    Column("role", Text, nullable=False, info=one_of(Role)),
-    Column("kept", Boolean, nullable=False),
-    Column("body", Json(_body, _body_text), nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Column("within", Text),
-    Column("pinned", Boolean, nullable=False, server_default=false()),
-    PrimaryKeyConstraint("thread_id", "seq"),
-    Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
-    Index("messages_by_run", "run_id", "seq"),
-    Index("messages_pinned", "thread_id", sqlite_where=_PINNED[0], postgresql_where=_PINNED[1]),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text),
+    sa.Column("step", sa.Integer, nullable=False),
+    sa.Column("role", sa.Text, nullable=False, info=one_of(Role)),
+    sa.Column("kept", sa.Boolean, nullable=False),
+    sa.Column("body", Json(_body, _body_text), nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("within", sa.Text),
+    sa.Column("pinned", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.PrimaryKeyConstraint("thread_id", "seq"),
+    sa.Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
+    sa.Index("messages_by_run", "run_id", "seq"),
+    sa.Index("messages_pinned", "thread_id", sqlite_where=_PINNED[0], postgresql_where=_PINNED[1]),
 )
 
-message_versions = Table(
+message_versions = sa.Table(
     "message_versions",
     metadata,
-    Column("thread_id", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("until", BigInteger, nullable=False),
-    Column("body", Json(_version, _version_text), nullable=False),
-    PrimaryKeyConstraint("thread_id", "seq", "until"),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("until", sa.BigInteger, nullable=False),
+    sa.Column("body", Json(_version, _version_text), nullable=False),
+    sa.PrimaryKeyConstraint("thread_id", "seq", "until"),
 )
 
 MESSAGES = Mapping(messages, Message, rest_field="body")
@@ -191,58 +177,58 @@ IS_PENDING = f"calls.{BY_STATUS} AND calls.status = 'pending'"
 """Conditions of calls whose results have not arrived yet, and of calls that no run waits for."""
 
 IN_A_SPACE = "space_id IS NOT NULL"
-_BELOW = text("parent_id IS NOT NULL")
-_OFFERED, _LEASED = text(ON_OFFER), text(f"{ON_OFFER} AND leased_until IS NOT NULL")
+_BELOW = sa.text("parent_id IS NOT NULL")
+_OFFERED, _LEASED = sa.text(ON_OFFER), sa.text(f"{ON_OFFER} AND leased_until IS NOT NULL")
 
-calls = Table(
+calls = sa.Table(
     "calls",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("thread_id", Text, nullable=False),
-    Column("run_id", Text, nullable=False),
-    Column("step", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
-    Column("name", Json(a_text), nullable=False),
-    Column("kind", Text, nullable=False, info=one_of(Kind)),
-    Column("arguments", Json(a_text, dumps_unescaped), nullable=False),
-    Column("model_call_id", Json(a_text), nullable=False),
-    Column("status", Text, nullable=False, info=one_of(CallStatus)),
-    Column("route", Text, info=one_of(Route)),
-    Column("result", Json(an_object, dumps_unescaped)),
-    Column("attempts", Integer, nullable=False),
-    Column("deadline", Instant()),
-    Column("expires_at", Instant()),
-    Column("created_at", Instant(), nullable=False),
-    Column("started_at", Instant()),
-    Column("completed_at", Instant()),
-    Column("visible", Boolean, nullable=False, server_default=false()),
-    Column("space_id", Text),
-    Column("repeatable", Boolean, nullable=False, server_default=false()),
-    Column("worker", Json(a_text)),
-    Column("leased_until", Instant()),
-    Column("agent", Text),
-    Column("parent_id", Text),
-    Column("approval", Text, info=one_of(ApprovalState)),
-    Column("terms", Json(an_object, dumps_unescaped)),
-    Index("calls_by_parent", "parent_id", sqlite_where=_BELOW, postgresql_where=_BELOW),
-    Index("calls_by_run", "run_id", "step", "position"),
-    Index("calls_by_time", "created_at"),
-    Index(
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("step", sa.Integer, nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("name", Json(a_text), nullable=False),
+    sa.Column("kind", sa.Text, nullable=False, info=one_of(Kind)),
+    sa.Column("arguments", Json(a_text, dumps_unescaped), nullable=False),
+    sa.Column("model_call_id", Json(a_text), nullable=False),
+    sa.Column("status", sa.Text, nullable=False, info=one_of(CallStatus)),
+    sa.Column("route", sa.Text, info=one_of(Route)),
+    sa.Column("result", Json(an_object, dumps_unescaped)),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("deadline", Instant()),
+    sa.Column("expires_at", Instant()),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("started_at", Instant()),
+    sa.Column("completed_at", Instant()),
+    sa.Column("visible", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("space_id", sa.Text),
+    sa.Column("repeatable", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("worker", Json(a_text)),
+    sa.Column("leased_until", Instant()),
+    sa.Column("agent", sa.Text),
+    sa.Column("parent_id", sa.Text),
+    sa.Column("approval", sa.Text, info=one_of(ApprovalState)),
+    sa.Column("terms", Json(an_object, dumps_unescaped)),
+    sa.Index("calls_by_parent", "parent_id", sqlite_where=_BELOW, postgresql_where=_BELOW),
+    sa.Index("calls_by_run", "run_id", "step", "position"),
+    sa.Index("calls_by_time", "created_at"),
+    sa.Index(
         "calls_by_status",
         "status",
         "created_at",
-        sqlite_where=text(BY_STATUS),
-        postgresql_where=text(BY_STATUS),
+        sqlite_where=sa.text(BY_STATUS),
+        postgresql_where=sa.text(BY_STATUS),
     ),
-    Index(
+    sa.Index(
         "calls_by_space",
         "space_id",
         "created_at",
-        sqlite_where=text(IN_A_SPACE),
-        postgresql_where=text(IN_A_SPACE),
+        sqlite_where=sa.text(IN_A_SPACE),
+        postgresql_where=sa.text(IN_A_SPACE),
     ),
-    Index("calls_on_offer", "started_at", "id", sqlite_where=_OFFERED, postgresql_where=_OFFERED),
-    Index("calls_leased", "leased_until", sqlite_where=_LEASED, postgresql_where=_LEASED),
+    sa.Index("calls_on_offer", "started_at", "id", sqlite_where=_OFFERED, postgresql_where=_OFFERED),
+    sa.Index("calls_leased", "leased_until", sqlite_where=_LEASED, postgresql_where=_LEASED),
 )
 
 
@@ -254,16 +240,20 @@ class OfferQueries:
 
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
-        agent = select(runs.c.agent).where(runs.c.id == calls.c.run_id).scalar_subquery()
-        trace = select(runs.c.traceparent).where(runs.c.id == calls.c.run_id).scalar_subquery()
+        agent = sa.select(runs.c.agent).where(runs.c.id == calls.c.run_id).scalar_subquery()
+        trace = sa.select(runs.c.traceparent).where(runs.c.id == calls.c.run_id).scalar_subquery()
         status = calls.c.status.concat("")  # an expression, so that the index of statuses is not used
-        opened = or_(*(status == each for each in OPEN))
-        in_time = or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
-        again = and_(calls.c.repeatable, calls.c.leased_until <= number("at"))
-        offered = select(*calls.c, agent, trace).where(text(ON_OFFER), opened, in_time).limit(number("limit"))
+        opened = sa.or_(*(status == each for each in OPEN))
+        in_time = sa.or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
+        again = sa.and_(calls.c.repeatable, calls.c.leased_until <= number("at"))
+        offered = (
+            sa.select(*calls.c, agent, trace).where(sa.text(ON_OFFER), opened, in_time).limit(number("limit"))
+        )
         start = calls.c.started_at
-        behind = and_(start >= number("after"), or_(start > number("after"), calls.c.id > string("after_id")))
-        free = or_(calls.c.worker.is_(None), again)
+        behind = sa.and_(
+            start >= number("after"), sa.or_(start > number("after"), calls.c.id > string("after_id"))
+        )
+        free = sa.or_(calls.c.worker.is_(None), again)
         self._begun = offered.where(free, behind, start < number("before")).order_by(start, calls.c.id)
         self.begun = cache(self._begun_of)
         expired_leases = offered.where(again, calls.c.leased_until >= number("since"))

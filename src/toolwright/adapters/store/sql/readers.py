@@ -4,24 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    MetaData,
-    Text,
-    and_,
-    bindparam,
-    exists,
-    false,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-    text,
-    union,
-    union_all,
-)
+import sqlalchemy as sa
 
 from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
 from toolwright.adapters.store.engine.columns import blank, metadata
@@ -173,13 +156,13 @@ def _broken_payload(errors: Sequence[str]) -> JSONObject:
     return {"broken": True, "error": "; ".join(errors)}
 
 
-def all_tables() -> MetaData:
+def all_tables() -> sa.MetaData:
     """Return the metadata of all tables. This module imports the tables of every noun."""
     return metadata
 
 
-def _owned_by(count: int) -> ColumnElement[bool]:
-    return or_(false(), *[threads.c.user_id == string(f"user_{i}") for i in range(count)])
+def _owned_by(count: int) -> sa.ColumnElement[bool]:
+    return sa.or_(sa.false(), *[threads.c.user_id == string(f"user_{i}") for i in range(count)])
 
 
 def _page(statement: RowQuery) -> RowQuery:
@@ -192,7 +175,7 @@ MOST = 2**63 - 1
 OWNERS = 100
 """Number of threads whose owners are read by one statement."""
 
-_CALL, _SHOWING = "call_", literal("msg_", Text)
+_CALL, _SHOWING = "call_", sa.literal("msg_", sa.Text)
 """Prefixes of the ids of calls, and of the messages that show them (see `wire.call_shown`)."""
 
 
@@ -205,21 +188,23 @@ class Queries:
         self.calls = cache(self._calls)
 
         in_thread = string("thread_id")
-        self.thread = compiled(select(threads).where(threads.c.id == in_thread))
+        self.thread = compiled(sa.select(threads).where(threads.c.id == in_thread))
         self.threads = cache(self._threads)
 
-        all_messages = select(messages).order_by(messages.c.seq)
+        all_messages = sa.select(messages).order_by(messages.c.seq)
         top_level = all_messages.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
-        self.kept_messages = compiled(top_level.where(messages.c.kept == bindparam("kept", type_=Boolean)))
+        self.kept_messages = compiled(
+            top_level.where(messages.c.kept == sa.bindparam("kept", type_=sa.Boolean))
+        )
         self.kept_after = cache(self._messages_after_cut)
         c = compactions.c
-        of_thread = select(compactions).where(c.thread_id == in_thread)
+        of_thread = sa.select(compactions).where(c.thread_id == in_thread)
         conversation = (c.thread_id == in_thread, c.within == string("within"))
-        last = select(func.max(c.number)).where(*conversation).group_by(c.side)
+        last = sa.select(sa.func.max(c.number)).where(*conversation).group_by(c.side)
         self.compactions = compiled(_page(of_thread.order_by(c.number)))
         self.compactions_in_force = compiled(of_thread.where(c.number.in_(last)).order_by(c.number))
         self.sent_texts = cache(self._sent_texts)
-        versions = select(message_versions).where(message_versions.c.thread_id == in_thread)
+        versions = sa.select(message_versions).where(message_versions.c.thread_id == in_thread)
         self.message_versions = compiled(versions.order_by(message_versions.c.seq, message_versions.c.until))
         self.messages = compiled(_page(top_level))
         self.message = compiled(top_level.where(messages.c.id == string("message_id")))
@@ -231,91 +216,101 @@ class Queries:
         self.run_messages = compiled(all_messages.where(of_run).limit(number("limit")))
         self.messages_of_run = compiled(_page(top_level.where(of_run)))
 
-        waiting = select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
+        waiting = sa.select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
         self.unread = compiled(waiting.where(inbox.c.status == "pending"))
-        open_events = waiting.where(or_(inbox.c.status == "pending", inbox.c.status == "processing"))
+        open_events = waiting.where(sa.or_(inbox.c.status == "pending", inbox.c.status == "processing"))
         self.open_inbox = compiled(open_events)
         self.inbox = compiled(_page(waiting))
         self.inbox_event = compiled(waiting.where(inbox.c.event_id == string("event_id")))
 
-        self.run = compiled(select(runs).where(runs.c.id == string("run_id")))
+        self.run = compiled(sa.select(runs).where(runs.c.id == string("run_id")))
         self.steps = compiled(
-            select(steps)
+            sa.select(steps)
             .where(steps.c.run_id == string("run_id"))
             .order_by(steps.c.number)
             .limit(number("limit"))
         )
-        self.call = compiled(select(calls).where(calls.c.id == string("call_id")))
+        self.call = compiled(sa.select(calls).where(calls.c.id == string("call_id")))
         of_step = (
             calls.c.run_id == string("run_id"),
             calls.c.step == number("step"),
             calls.c.parent_id.is_(None),
         )
-        self.step_calls = compiled(select(calls).where(*of_step).order_by(calls.c.position))
+        self.step_calls = compiled(sa.select(calls).where(*of_step).order_by(calls.c.position))
 
-        self.now = compiled(select(literal_column(NOW[name])))
-        self.nodes = compiled(select(nodes).order_by(nodes.c.id))
-        self.wake = compiled(select(wakes).where(wakes.c.thread_id == in_thread))
+        self.now = compiled(sa.select(sa.literal_column(NOW[name])))
+        self.nodes = compiled(sa.select(nodes).order_by(nodes.c.id))
+        self.wake = compiled(sa.select(wakes).where(wakes.c.thread_id == in_thread))
         due = (
-            select(wakes)
+            sa.select(wakes)
             .where(wakes.c.due <= number("at"), wakes.c.node.is_(None))
             .order_by(wakes.c.due, wakes.c.thread_id)
         )
         self.due = compiled(due.limit(number("limit")))
         by_ids = threads.c.id.in_([string(f"id_{i}") for i in range(OWNERS)])
-        owner = func.coalesce(func.nullif(threads.c.user_id, ""), threads.c.agent)
-        self.owners = compiled(select(threads.c.id, owner).where(by_ids))
+        owner = sa.func.coalesce(sa.func.nullif(threads.c.user_id, ""), threads.c.agent)
+        self.owners = compiled(sa.select(threads.c.id, owner).where(by_ids))
         self.next_due = compiled(
-            select(func.min(wakes.c.due)).where(
+            sa.select(sa.func.min(wakes.c.due)).where(
                 wakes.c.due > number("at"), wakes.c.due <= MOST, wakes.c.node.is_(None)
             )
         )
-        pending_calls = select(func.count()).select_from(calls).where(text(IS_OPEN)).scalar_subquery()
-        inbox_events = select(func.count()).select_from(inbox).where(text(IS_UNREAD)).scalar_subquery()
-        oldest_event = select(func.min(inbox.c.created_at)).where(text(IS_UNREAD)).scalar_subquery()
-        unfinished = select(func.count()).select_from(runs).where(text(NOT_COMPLETED))
+        pending_calls = (
+            sa.select(sa.func.count()).select_from(calls).where(sa.text(IS_OPEN)).scalar_subquery()
+        )
+        inbox_events = (
+            sa.select(sa.func.count()).select_from(inbox).where(sa.text(IS_UNREAD)).scalar_subquery()
+        )
+        oldest_event = sa.select(sa.func.min(inbox.c.created_at)).where(sa.text(IS_UNREAD)).scalar_subquery()
+        unfinished = sa.select(sa.func.count()).select_from(runs).where(sa.text(NOT_COMPLETED))
         of_status = (
             unfinished.where(runs.c.status == each).scalar_subquery()
             for each in ("queued", "running", "waiting")
         )
-        oldest_wake = select(func.min(wakes.c.due)).where(wakes.c.node.is_(None)).scalar_subquery()
-        self.depths = compiled(select(pending_calls, inbox_events, oldest_event, *of_status, oldest_wake))
+        oldest_wake = sa.select(sa.func.min(wakes.c.due)).where(wakes.c.node.is_(None)).scalar_subquery()
+        self.depths = compiled(sa.select(pending_calls, inbox_events, oldest_event, *of_status, oldest_wake))
         self._event_queries(compiled)
         self._env_queries(compiled)
         self._entity_queries(compiled)
-        of_thread = select(files).where(files.c.thread_id == in_thread)
+        of_thread = sa.select(files).where(files.c.thread_id == in_thread)
         self.files = compiled(of_thread.order_by(files.c.path))
         self.file = compiled(of_thread.where(files.c.folded == string("folded")))
         self.files_at = cache(self._files_at)
 
     def _env_queries(self, compiled: Compiler) -> None:
-        user = select(threads.c.user_id).where(threads.c.id == string("thread_id")).scalar_subquery()
-        person = select(entities.c.id).where(or_(entities.c.id == user, entities.c.external_id == user))
-        by_name = select(env).order_by(env.c.owner, env.c.kind, env.c.name)
-        start = select(threads.c.id, threads.c.parent_id).where(threads.c.id == string("thread_id"))
+        user = sa.select(threads.c.user_id).where(threads.c.id == string("thread_id")).scalar_subquery()
+        person = sa.select(entities.c.id).where(sa.or_(entities.c.id == user, entities.c.external_id == user))
+        by_name = sa.select(env).order_by(env.c.owner, env.c.kind, env.c.name)
+        start = sa.select(threads.c.id, threads.c.parent_id).where(threads.c.id == string("thread_id"))
         ancestors = start.cte("up", recursive=True)
         ancestors = ancestors.union_all(
-            select(threads.c.id, threads.c.parent_id).join(ancestors, threads.c.id == ancestors.c.parent_id)
+            sa.select(threads.c.id, threads.c.parent_id).join(
+                ancestors, threads.c.id == ancestors.c.parent_id
+            )
         )
-        theirs = env.c.owner.in_(select(ancestors.c.id))
+        theirs = env.c.owner.in_(sa.select(ancestors.c.id))
         self.env = compiled(
-            by_name.where(or_(env.c.owner == string("thread_id"), theirs, env.c.owner.in_(person)))
+            by_name.where(sa.or_(env.c.owner == string("thread_id"), theirs, env.c.owner.in_(person)))
         )
         self.env_of = compiled(by_name.where(env.c.owner == string("owner")))
-        otherwise = or_(env.c.key < string("key"), env.c.key > string("key"))
-        self.sealed_otherwise = compiled(select(env).where(otherwise).limit(number("limit")))
+        otherwise = sa.or_(env.c.key < string("key"), env.c.key > string("key"))
+        self.sealed_otherwise = compiled(sa.select(env).where(otherwise).limit(number("limit")))
 
     def _event_queries(self, compiled: Compiler) -> None:
         newer = _page(
-            select(events).where(events.c.n > number("after"), events.c.n <= MOST).order_by(events.c.n)
+            sa.select(events).where(events.c.n > number("after"), events.c.n <= MOST).order_by(events.c.n)
         )
         of_thread = events.c.thread_id == string("topic")
         of_run = events.c.run_id == string("topic")
-        bounds = select(func.coalesce(func.min(events.c.n), 0), func.coalesce(func.max(events.c.n), 0))
+        bounds = sa.select(
+            sa.func.coalesce(sa.func.min(events.c.n), 0), sa.func.coalesce(sa.func.max(events.c.n), 0)
+        )
         bounds = bounds.where(events.c.n <= MOST)
         n = space_events.c.n
-        newer_told = _page(select(space_events).where(n > number("after"), n <= MOST).order_by(n))
-        numbers = select(func.coalesce(func.min(n), 0), func.coalesce(func.max(n), 0)).where(n <= MOST)
+        newer_told = _page(sa.select(space_events).where(n > number("after"), n <= MOST).order_by(n))
+        numbers = sa.select(sa.func.coalesce(sa.func.min(n), 0), sa.func.coalesce(sa.func.max(n), 0)).where(
+            n <= MOST
+        )
         of_space = space_events.c.space_id == string("topic")
         self.events = {
             "thread": compiled(newer.where(of_thread)),
@@ -331,11 +326,11 @@ class Queries:
         }
 
     def _entity_queries(self, compiled: Compiler) -> None:
-        self.entity = compiled(select(entities).where(entities.c.id == string("entity_id")))
+        self.entity = compiled(sa.select(entities).where(entities.c.id == string("entity_id")))
         self.entity_by_external_id = compiled(
-            select(entities).where(entities.c.external_id == string("external_id"))
+            sa.select(entities).where(entities.c.external_id == string("external_id"))
         )
-        self.entities = compiled(_page(select(entities).order_by(entities.c.created_at, entities.c.id)))
+        self.entities = compiled(_page(sa.select(entities).order_by(entities.c.created_at, entities.c.id)))
 
     def _messages_after_cut(self, kept: int) -> Statement:
         """Return the query of the messages after the cut and some earlier ones.
@@ -346,24 +341,24 @@ class Queries:
         """
         c = messages.c
         in_thread, is_left_out = c.thread_id == string("thread_id"), c.seq <= number("cut")
-        stay = union(
-            select(c.seq).where(in_thread, is_left_out, c.run_id == string("run_id")),
-            select(c.seq).where(in_thread, c.seq + 0 <= number("cut"), c.pinned),
-            *[select(number(f"kept_{i}")) for i in range(kept)],
+        stay = sa.union(
+            sa.select(c.seq).where(in_thread, is_left_out, c.run_id == string("run_id")),
+            sa.select(c.seq).where(in_thread, c.seq + 0 <= number("cut"), c.pinned),
+            *[sa.select(number(f"kept_{i}")) for i in range(kept)],
         )
         spoken = (in_thread, c.within.is_(None), c.kept)
-        newer = select(messages).where(*spoken, c.seq > number("cut"))
-        older = select(messages).where(*spoken, c.seq.in_(stay))
-        return self._compiled(union_all(newer, older).order_by(text("seq")))
+        newer = sa.select(messages).where(*spoken, c.seq > number("cut"))
+        older = sa.select(messages).where(*spoken, c.seq.in_(stay))
+        return self._compiled(sa.union_all(newer, older).order_by(sa.text("seq")))
 
     def _sent_texts(self, count: int) -> Statement:
         digests = [string(f"digest_{i}") for i in range(count)]
-        whose = or_(sent_texts.c.thread_id == string("thread_id"), sent_texts.c.thread_id == "")
-        return self._compiled(select(sent_texts).where(whose, sent_texts.c.digest.in_(digests)))
+        whose = sa.or_(sent_texts.c.thread_id == string("thread_id"), sent_texts.c.thread_id == "")
+        return self._compiled(sa.select(sent_texts).where(whose, sent_texts.c.digest.in_(digests)))
 
     def _files_at(self, count: int) -> Statement:
         paths = [string(f"path_{i}") for i in range(count)]
-        existing = select(files.c.folded).where(files.c.thread_id == string("thread_id"))
+        existing = sa.select(files.c.folded).where(files.c.thread_id == string("thread_id"))
         return self._compiled(existing.where(files.c.folded.in_(paths)))
 
     def _threads(self, users: int, filters: tuple[str, ...], order: Order) -> Statement:
@@ -372,14 +367,14 @@ class Queries:
             chosen.append(_owned_by(users))
         by = (threads.c.created_at, threads.c.id)
         in_order = by if order == "oldest_first" else [column.desc() for column in by]
-        return self._compiled(_page(select(threads).where(*chosen).order_by(*in_order)))
+        return self._compiled(_page(sa.select(threads).where(*chosen).order_by(*in_order)))
 
     def _runs(self, filters: tuple[str, ...], by_status: bool) -> Statement:
         """Return the query of runs. With `by_status` the runs have a status that the index contains."""
         chosen = [runs.c[name] == string(name) for name in filters]
-        newest_first = select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
+        newest_first = sa.select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
         if by_status:
-            newest_first = newest_first.where(text(NOT_COMPLETED))
+            newest_first = newest_first.where(sa.text(NOT_COMPLETED))
         return self._compiled(_page(newest_first.where(*chosen)))
 
     def _calls(
@@ -391,13 +386,13 @@ class Queries:
         """
         chosen = [calls.c[name] == string(name) for name in filters]
         if by_status:
-            chosen.append(text(f"calls.{BY_STATUS}"))
+            chosen.append(sa.text(f"calls.{BY_STATUS}"))
         if statuses:
             chosen.append(calls.c.status.in_([string(f"status_{i}") for i in range(statuses)]))
         if users is not None:
-            in_space = select(members.c.space_id).where(members.c.entity_id == string("seen_by"))
-            message = _SHOWING + func.substr(calls.c.id, len(_CALL) + 1)
-            is_shown = exists().where(space_messages.c.id == message)
-            theirs = calls.c.thread_id.in_(select(threads.c.id).where(_owned_by(users)))
-            chosen.append(or_(theirs, and_(calls.c.visible, calls.c.space_id.in_(in_space), is_shown)))
-        return self._compiled(_page(select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))
+            in_space = sa.select(members.c.space_id).where(members.c.entity_id == string("seen_by"))
+            message = _SHOWING + sa.func.substr(calls.c.id, len(_CALL) + 1)
+            is_shown = sa.exists().where(space_messages.c.id == message)
+            theirs = calls.c.thread_id.in_(sa.select(threads.c.id).where(_owned_by(users)))
+            chosen.append(sa.or_(theirs, sa.and_(calls.c.visible, calls.c.space_id.in_(in_space), is_shown)))
+        return self._compiled(_page(sa.select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))
