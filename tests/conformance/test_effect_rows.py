@@ -15,7 +15,7 @@ from tests.conformance.test_spaces import act, joins, made, member, message, say
 from tests.play import AT, committed, create_thread, draft, later
 
 from toolwright.adapters.store.memory.store import MemoryStore
-from toolwright.core.agents.memory import Vector, vector_of
+from toolwright.core.agents.memory import Vector
 from toolwright.core.agents.mind import Goal, Memory
 from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.child_effects import (
@@ -88,6 +88,7 @@ from toolwright.core.spaces import SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import Topic
+from toolwright.runtime.agents.semantics import vector_of
 
 pytestmark = pytest.mark.anyio
 

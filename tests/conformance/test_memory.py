@@ -12,7 +12,6 @@ from tests.conformance.test_spaces import act
 from tests.play import AT, committed, later
 
 from toolwright.core.agents.memory import (
-    MOST_NEAR,
     Block,
     Passage,
     PlacedVector,
@@ -21,7 +20,6 @@ from toolwright.core.agents.memory import (
     folded,
     is_match,
     read_query,
-    vector_of,
 )
 from toolwright.core.journal.effects import (
     AddPassage,
@@ -36,7 +34,7 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
-from toolwright.runtime.agents.semantics import PAGE, Semantics
+from toolwright.runtime.agents.semantics import MOST_NEAR, PAGE, Semantics, vector_of
 from toolwright.testing import ManualClock, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio

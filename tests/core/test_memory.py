@@ -13,10 +13,8 @@ from toolwright.core.agents.memory import (
     LONGEST_QUERY,
     LONGEST_TAG,
     MAX_BLOCK,
-    MAX_EMBEDDED,
     MAX_PASSAGE,
     MOST_BLOCKS,
-    MOST_NEAR,
     MOST_QUERY_WORDS,
     MOST_TAGS,
     Block,
@@ -25,16 +23,15 @@ from toolwright.core.agents.memory import (
     Vector,
     check_block,
     check_passage,
-    embedded_text,
     folded,
     fused,
     is_match,
-    nearest,
     ranked,
     read_query,
 )
-from toolwright.core.agents.memory import vector_of as vector_or_none
 from toolwright.core.errors import InvalidRequest
+from toolwright.runtime.agents.semantics import MAX_EMBEDDED, MOST_NEAR, embedded_text, nearest
+from toolwright.runtime.agents.semantics import vector_of as vector_or_none
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

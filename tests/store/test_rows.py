@@ -13,7 +13,6 @@ from toolwright.adapters.store.engine.codecs import UnreadableColumn
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.sql.agents import AGENTS, MCP_DEFINITIONS
 from toolwright.adapters.store.sql.children import REQUESTS
-from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES
 from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.sql.readers import READERS
@@ -21,7 +20,10 @@ from toolwright.adapters.store.sql.records import FRONT_ENDS, GOALS, MCP_TASKS, 
 from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.sql.threads import (
     COMPACTIONS,
+    ENTITIES,
+    ENV,
     EVENTS,
+    FILES,
     INBOX,
     NODES,
     RUNS,

@@ -14,7 +14,7 @@ from toolwright.core.ports import Clock, Files, NewId
 from toolwright.core.results import LARGE, Attachment, AttachmentRef, ToolResult, decoded
 from toolwright.core.text import CUT, brief, quantity
 from toolwright.core.value import changed
-from toolwright.runtime.checks import by_id
+from toolwright.runtime.journal import by_id
 from toolwright.wire.result import error_object
 
 T = TypeVar("T")

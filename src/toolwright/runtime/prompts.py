@@ -17,7 +17,7 @@ from toolwright.core.text import brief, clean_text
 from toolwright.core.threads.compaction import text_tokens
 from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id
+from toolwright.runtime.journal import by_id
 from toolwright.runtime.mcp import McpOffers, env_of_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.text import comparable_name, is_misleading, plain_line, readable, speaker_name

@@ -32,12 +32,7 @@ from toolwright.runtime.threads.runs import OpenWait
 from toolwright.wire.call import arguments_json
 from toolwright.wiring.app import App
 from toolwright.wiring.settings import MEMORY, PREFIX, Settings
-from toolwright.wiring.shared_runtimes import (
-    CANCEL_PATIENCE,
-    BackgroundLoop,
-    Owner,
-    shared_runtime,
-)
+from toolwright.wiring.shared_runtimes import CANCEL_PATIENCE, BackgroundLoop, Owner, shared_runtime
 
 Approval: TypeAlias = bool | Mapping[str, JSON]
 Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]

@@ -9,7 +9,6 @@ from toolwright.adapters.store.engine.codecs import Params, Row, instant, instan
 from toolwright.adapters.store.engine.program import Driver, Op, Reading, read_rows, statements
 from toolwright.adapters.store.sql.agents import SqlAgents, SqlMcp, SqlSessions
 from toolwright.adapters.store.sql.children import SqlChildren
-from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES
 from toolwright.adapters.store.sql.messages import CALLS, IN_PASSING, MESSAGE_VERSIONS, MESSAGES, SqlOffers
 from toolwright.adapters.store.sql.readers import MOST, OWNERS, SHOWN_CALLS, Queries, each_event
 from toolwright.adapters.store.sql.records import SqlRecords
@@ -17,7 +16,10 @@ from toolwright.adapters.store.sql.retention import SqlRetention
 from toolwright.adapters.store.sql.spaces import SPACE_EVENTS, SqlSpaces
 from toolwright.adapters.store.sql.threads import (
     COMPACTIONS,
+    ENTITIES,
+    ENV,
     EVENTS,
+    FILES,
     INBOX,
     NODES,
     RUNS,

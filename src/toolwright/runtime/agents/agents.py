@@ -30,9 +30,8 @@ from toolwright.core.spaces import Entity
 from toolwright.core.text import brief
 from toolwright.core.tools.openapi import OperationFault, ReadApi, api_entries, with_apis
 from toolwright.core.tools.tenvs_needed import MissingTenvs
-from toolwright.runtime.checks import page
 from toolwright.runtime.env import Environment, tenv_vars
-from toolwright.runtime.journal import sweep_after
+from toolwright.runtime.journal import page, sweep_after
 from toolwright.wire.space import member_removed_event
 
 LONGEST_NAME = 200  # characters

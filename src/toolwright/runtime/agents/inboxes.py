@@ -19,8 +19,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_kind, by_text, page
-from toolwright.runtime.journal import EffectCommits, Services
+from toolwright.runtime.journal import EffectCommits, Services, by_id, by_kind, by_text, page
 from toolwright.wire.event import run_event
 
 MAX_CHAIN_DEPTH = 3

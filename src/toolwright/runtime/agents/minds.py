@@ -47,8 +47,7 @@ from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import Record, changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Deliveries
-from toolwright.runtime.checks import by_kind, by_list, can_be_id, page
-from toolwright.runtime.journal import EffectCommits, Services
+from toolwright.runtime.journal import EffectCommits, Services, by_kind, by_list, can_be_id, page
 
 
 async def person_of(store: Store, user_id: str) -> str:

@@ -18,10 +18,9 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.variables import still_missing
-from toolwright.runtime.checks import by_id, can_be_id, refuse_object
 from toolwright.runtime.children.child import ChildStart, NewChildRows, birth_from_json
 from toolwright.runtime.env import Environment
-from toolwright.runtime.journal import Services
+from toolwright.runtime.journal import Services, by_id, can_be_id, refuse_object
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import subagent_event
 

@@ -16,7 +16,7 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import value
-from toolwright.runtime.checks import can_be_id
+from toolwright.runtime.journal import can_be_id
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.toolkits.external_calls import Input, call_event, post_of, write_input

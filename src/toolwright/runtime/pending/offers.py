@@ -20,8 +20,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Follower
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.checks import by_list
-from toolwright.runtime.journal import Services
+from toolwright.runtime.journal import Services, by_list
 from toolwright.runtime.threads.events import Subscription
 from toolwright.wire.call import arguments_json
 

@@ -42,10 +42,9 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import result_message
-from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.env import clean_arguments, clean_call
 from toolwright.runtime.files import FileKeeper, StoredFiles
-from toolwright.runtime.journal import Services
+from toolwright.runtime.journal import Services, by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import MAX_PAYLOAD, outcome_event, tool_event

@@ -37,9 +37,9 @@ from toolwright.core.tools.relations import PromptCall
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.nested import opening, paths
-from toolwright.runtime.checks import by_id, page
 from toolwright.runtime.context.conversation import arranged, as_formed, as_read, as_read_by_side
 from toolwright.runtime.env import clean_message
+from toolwright.runtime.journal import by_id, page
 from toolwright.runtime.threads.thread_tree import Lineages
 
 ROWS = 250  # messages per read

@@ -26,9 +26,8 @@ from toolwright.core.json_value import (
 from toolwright.core.spaces import OWN_PREFIX, Entity, EntityFields, FrontEnd, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents, drop_minds
-from toolwright.runtime.checks import by_id, by_text, can_be_id, page
 from toolwright.runtime.env import Environment
-from toolwright.runtime.journal import EffectCommits, Services
+from toolwright.runtime.journal import EffectCommits, Services, by_id, by_text, can_be_id, page
 from toolwright.runtime.spaces.fields import metadata_of, name_of
 from toolwright.wire.space import member_removed_event
 

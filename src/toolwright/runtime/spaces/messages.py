@@ -16,8 +16,7 @@ from toolwright.core.spaces import Entity, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Audience, Deliveries
-from toolwright.runtime.checks import by_id, page, whole_number
-from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.journal import EffectCommits, by_id, page, whole_number
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import emoji_of, metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership

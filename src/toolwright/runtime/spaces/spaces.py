@@ -33,8 +33,16 @@ from toolwright.core.spaces import (
     SpaceMessage,
 )
 from toolwright.core.value import changed
-from toolwright.runtime.checks import by_id, by_kind, page, whole_number
-from toolwright.runtime.journal import EffectCommits, Services, sweep_after, sweep_rows
+from toolwright.runtime.journal import (
+    EffectCommits,
+    Services,
+    by_id,
+    by_kind,
+    page,
+    sweep_after,
+    sweep_rows,
+    whole_number,
+)
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
     TICK,

@@ -19,8 +19,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
 from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_kind, by_text, page
-from toolwright.runtime.journal import Services
+from toolwright.runtime.journal import Services, by_id, by_kind, by_text, page
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import is_own
 from toolwright.runtime.threads.results import PAGE, RunResults

@@ -32,10 +32,9 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.runtime.files import FileKeeper, StoredFiles
-from toolwright.runtime.journal import Services
+from toolwright.runtime.journal import Services, by_id, by_kind, by_list, by_text, page
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import kept_ref

@@ -31,8 +31,8 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Format, Toolset
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_kind
 from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.journal import by_id, by_kind
 from toolwright.runtime.mcp import McpOffers, env_of_agent
 from toolwright.runtime.threads.results import call_rows
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN

@@ -4,9 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pydantic_ai import messages
-from pydantic_ai.messages import (
-    ModelResponse as NativeResponse,
-)
+from pydantic_ai.messages import ModelResponse as NativeResponse
 from pydantic_ai.tools import ToolDefinition as NativeTool
 from pydantic_core import to_json
 from typing_extensions import TypeIs

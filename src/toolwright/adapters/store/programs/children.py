@@ -15,10 +15,9 @@ from toolwright.adapters.store.programs.parts import (
     shown,
 )
 from toolwright.adapters.store.sql.children import REQUESTS
-from toolwright.adapters.store.sql.kept import ENV, FILES
 from toolwright.adapters.store.sql.messages import CALLS
 from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.threads import EVENTS, INBOX, RUNS, THREADS
+from toolwright.adapters.store.sql.threads import ENV, EVENTS, FILES, INBOX, RUNS, THREADS
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files import FileChange
 from toolwright.core.journal import child_effects

@@ -16,10 +16,9 @@ from toolwright.adapters.store.engine.late_results import (
 )
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.engine.program import Op, Ops, Statement
-from toolwright.adapters.store.sql.kept import ENV, FILES
 from toolwright.adapters.store.sql.readers import CALLS, SPACE_MESSAGES
 from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.threads import EVENTS, INBOX, RUNS, THREADS
+from toolwright.adapters.store.sql.threads import ENV, EVENTS, FILES, INBOX, RUNS, THREADS
 from toolwright.core.env.env import EnvChange
 from toolwright.core.files import FileChange
 from toolwright.core.journal import child_effects

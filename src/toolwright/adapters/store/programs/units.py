@@ -39,11 +39,10 @@ from toolwright.adapters.store.programs.parts import (
 )
 from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.sql.agents import AGENTS
-from toolwright.adapters.store.sql.kept import ENTITIES
 from toolwright.adapters.store.sql.records import owned_by
 from toolwright.adapters.store.sql.retention import AGENT, SPACE, agent_note
 from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.threads import INBOX, RUNS, THREADS
+from toolwright.adapters.store.sql.threads import ENTITIES, INBOX, RUNS, THREADS
 from toolwright.core.journal import units
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import AddNestedCall, DropMember, Effect

@@ -46,7 +46,6 @@ from toolwright.adapters.store.engine.program import (
     statements,
     string,
 )
-from toolwright.adapters.store.sql.kept import sign_outs
 from toolwright.adapters.store.sql.memory import (
     OWN_BLOCKS,
     PASSAGES,
@@ -60,7 +59,7 @@ from toolwright.adapters.store.sql.memory import (
 )
 from toolwright.adapters.store.sql.messages import IS_PENDING, calls
 from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, owned_by, plans
-from toolwright.adapters.store.sql.threads import threads, wakes
+from toolwright.adapters.store.sql.threads import sign_outs, threads, wakes
 from toolwright.core.agents.agent import keeper_of
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query

@@ -20,7 +20,6 @@ from toolwright.adapters.store.engine.program import (
 )
 from toolwright.adapters.store.sql.agents import AGENTS, MCP_DEFINITIONS, agents
 from toolwright.adapters.store.sql.children import REQUESTS, asked, thread_values
-from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES, entities, env, files, sign_outs
 from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
 from toolwright.adapters.store.sql.messages import (
     BY_STATUS,
@@ -47,7 +46,10 @@ from toolwright.adapters.store.sql.spaces import (
 )
 from toolwright.adapters.store.sql.threads import (
     COMPACTIONS,
+    ENTITIES,
+    ENV,
     EVENTS,
+    FILES,
     INBOX,
     IS_UNREAD,
     NODES,
@@ -61,11 +63,15 @@ from toolwright.adapters.store.sql.threads import (
     compactions,
     counters,
     duties,
+    entities,
+    env,
     events,
+    files,
     inbox,
     nodes,
     runs,
     sent_texts,
+    sign_outs,
     steps,
     threads,
     wakes,

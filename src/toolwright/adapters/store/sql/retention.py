@@ -28,7 +28,6 @@ from toolwright.adapters.store.engine.program import (
     string,
 )
 from toolwright.adapters.store.sql.children import PENDING, requests, thread_values
-from toolwright.adapters.store.sql.kept import env, files
 from toolwright.adapters.store.sql.memory import passage_keepers, passages
 from toolwright.adapters.store.sql.messages import calls, message_versions, messages
 from toolwright.adapters.store.sql.records import RECORDS, mcp_tasks, owned_by
@@ -36,8 +35,10 @@ from toolwright.adapters.store.sql.spaces import reactions, space_messages
 from toolwright.adapters.store.sql.threads import (
     THREADS,
     compactions,
+    env,
     events,
     family_of,
+    files,
     inbox,
     runs,
     sent_texts,

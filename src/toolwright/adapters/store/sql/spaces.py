@@ -20,8 +20,7 @@ from toolwright.adapters.store.engine.program import (
     statements,
     string,
 )
-from toolwright.adapters.store.sql.kept import entities
-from toolwright.adapters.store.sql.threads import NOT_OVER, counters, inbox, runs, threads, wakes
+from toolwright.adapters.store.sql.threads import NOT_OVER, counters, entities, inbox, runs, threads, wakes
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.spaces import (
     DeliveryOrder,

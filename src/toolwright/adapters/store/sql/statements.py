@@ -18,7 +18,6 @@ from toolwright.adapters.store.engine.program import (
 )
 from toolwright.adapters.store.sql.agents import AgentStatements, McpStatements, SessionStatements
 from toolwright.adapters.store.sql.children import ChildStatements, woken
-from toolwright.adapters.store.sql.kept import entities, env, files
 from toolwright.adapters.store.sql.memory import MemoryStatements
 from toolwright.adapters.store.sql.messages import calls, message_versions, messages
 from toolwright.adapters.store.sql.records import record_statements
@@ -28,7 +27,10 @@ from toolwright.adapters.store.sql.threads import (
     NOT_OVER,
     commits,
     compactions,
+    entities,
+    env,
     events,
+    files,
     inbox,
     runs,
     sent_texts,
