@@ -1,6 +1,6 @@
 """State of an agent between its runs: goals, memories and plans with their schedules (S3 built-in tools).
 
-All results depend only on a given timestamp and the time zone database.
+The times of schedules depend only on a given timestamp and the time zone database.
 """
 
 import re

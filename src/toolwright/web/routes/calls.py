@@ -1,6 +1,6 @@
 """Routes of tool calls that wait for a person or an external worker, and of requests for missing variables.
 
-`/threads/…` without `/api` works too, as in S0.
+The routes of variables work at `/threads/…` without `/api` too, as in S0.
 """
 
 from functools import partial
