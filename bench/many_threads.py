@@ -25,9 +25,8 @@ from tests.postgres_server import fresh_database
 from bench.row import Row
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql.events import EVENTS, INBOX, events, inbox
 from toolwright.adapters.store.sql.messages import MESSAGES, messages
-from toolwright.adapters.store.sql.threads import RUNS, THREADS, runs, threads
+from toolwright.adapters.store.sql.threads import EVENTS, INBOX, RUNS, THREADS, events, inbox, runs, threads
 from toolwright.adapters.system import SystemClock
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent

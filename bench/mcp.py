@@ -26,7 +26,7 @@ from toolwright.adapters.executors.request import resolve
 from toolwright.adapters.mcp.executor import McpExecutor
 from toolwright.adapters.mcp.servers import McpConnections
 from toolwright.core.mcp.config import declared_servers
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.tools.mcp import McpServer, target_of
 from toolwright.core.tools.pipeline import PreparedCall, execute, prepare
 from toolwright.core.tools.tool import Tool

@@ -20,9 +20,9 @@ from bench.row import Row
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.memory import Passage
-from toolwright.core.agents.vectors import SCANNED, vector_of
 from toolwright.core.journal.effects import AddPassage
 from toolwright.core.journal.units import Apply
+from toolwright.runtime.agents.semantics import SCANNED, vector_of
 from toolwright.testing import ScriptedModel
 
 NAME, SIZE, TIMES, BATCH = "bench", 1_536, 7, 500

@@ -27,9 +27,8 @@ from bench.shop import SYSTEM, TOOLS
 from toolwright.adapters.store.engine.codecs import micros
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql.calls import CALLS, calls
-from toolwright.adapters.store.sql.events import wakes
-from toolwright.adapters.store.sql.threads import RUNS, THREADS, runs, threads
+from toolwright.adapters.store.sql.messages import CALLS, calls
+from toolwright.adapters.store.sql.threads import RUNS, THREADS, runs, threads, wakes
 from toolwright.adapters.system import SystemClock
 from toolwright.core.journal.units import Probe
 from toolwright.core.threads.call import Call, timer_of

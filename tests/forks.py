@@ -35,22 +35,13 @@ LOADED = (
     *("yaml", "rich.console", "alembic.command", "asyncpg", "anyio._backends._asyncio", "encodings.idna"),
     *("typer._adapters", "typer._click.decorators", "uvicorn.lifespan.off", "rich._emoji_codes"),
     *("pydantic_ai.models.openai", "mcp.client.stdio"),
-    *(
-        f"toolwright.cli.{each}"
-        for each in ("entry", "chat.chat", "demo", "doctor", "mcp", "serve", "threads", "tools")
-    ),
-    *(f"toolwright.wiring.{each}" for each in ("agent_runs.run", "config", "database", "gateway", "upkeep")),
+    *(f"toolwright.cli.{each}" for each in ("entry", "chat", "demo", "doctor", "serve", "journal", "tools")),
+    *(f"toolwright.wiring.{each}" for each in ("agent_runs", "config", "gateway", "upkeep")),
     *(
         f"toolwright.adapters.{each}"
         for each in (
-            *("cipher.fernet", "executors.http", "files.objects", "mcp.connection", "models.script_file"),
-            *(
-                "models.providers.model",
-                "store.migrate",
-                "store.opening",
-                "store.postgres.lock",
-                "store.postgres.opening",
-            ),
+            *("cipher", "executors.http", "files", "mcp.connection", "models.script_file"),
+            *("models.providers.model", "store.migrate", "store.opening", "store.postgres.locks"),
         )
     ),
 )

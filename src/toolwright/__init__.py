@@ -30,33 +30,31 @@ if TYPE_CHECKING:
     from toolwright.core.env.env import Variable
     from toolwright.core.errors import ToolwrightError
     from toolwright.core.requests.speaker import Solution
-    from toolwright.core.results.content import (
+    from toolwright.core.results import (
         Attachment,
         AttachmentRef,
         ImageContent,
         TextContent,
         ToolContent,
+        ToolResult,
     )
-    from toolwright.core.results.result import ToolResult
     from toolwright.core.schemas.meta import Call
-    from toolwright.core.spaces.tool_ui import ShownCall, Submit, ToolUI, tool_ui
-    from toolwright.core.state.questions import Elicited
-    from toolwright.core.state.state import ThreadState
+    from toolwright.core.state.state import Elicited, ThreadState
     from toolwright.core.threads.event import Topic
     from toolwright.core.threads.message import Message
     from toolwright.core.threads.run import Run
     from toolwright.core.threads.thread import Thread
     from toolwright.core.tools.approval import Approval
     from toolwright.core.tools.compose import compose
-    from toolwright.core.tools.decorator import tool
     from toolwright.core.tools.openapi import OpenAPITools, openapi
     from toolwright.core.tools.registry import Registry
     from toolwright.core.tools.relations import SubagentToolConfig, SubpromptConfig
     from toolwright.core.tools.tenvs_needed import Secret
-    from toolwright.core.tools.tool import Tool
+    from toolwright.core.tools.tool import Tool, tool
+    from toolwright.core.tools.tool_ui import ShownCall, Submit, ToolUI, tool_ui
     from toolwright.core.tools.toolset import Toolset
     from toolwright.runtime.runtime import Runtime
-    from toolwright.wiring.agent_runs.run import AgentStream, run, run_sync, stream
+    from toolwright.wiring.agent_runs import AgentStream, run, run_sync, stream
     from toolwright.wiring.app import App
     from toolwright.wiring.gateway import gateway
     from toolwright.wiring.settings import Settings
@@ -120,19 +118,19 @@ __all__ = [
 _MODULES = {
     "Agent": "core.agents.agent",
     "Context": "core.agents.prompt",
-    "AgentStream": "wiring.agent_runs.run",
+    "AgentStream": "wiring.agent_runs",
     "App": "wiring.app",
     "Approval": "core.tools.approval",
-    "Attachment": "core.results.content",
-    "AttachmentRef": "core.results.content",
+    "Attachment": "core.results",
+    "AttachmentRef": "core.results",
     "Call": "core.schemas.meta",
     "CallDone": "core.agents.run_result",
     "CallProgress": "core.agents.run_result",
     "CallStarted": "core.agents.run_result",
     "CallWaiting": "core.agents.run_result",
     "Depends": "core.dependencies.depends",
-    "Elicited": "core.state.questions",
-    "ImageContent": "core.results.content",
+    "Elicited": "core.state.state",
+    "ImageContent": "core.results",
     "Message": "core.threads.message",
     "OpenAPITools": "core.tools.openapi",
     "Prompt": "core.agents.prompt",
@@ -144,21 +142,21 @@ _MODULES = {
     "Runtime": "runtime.runtime",
     "Secret": "core.tools.tenvs_needed",
     "Settings": "wiring.settings",
-    "ShownCall": "core.spaces.tool_ui",
+    "ShownCall": "core.tools.tool_ui",
     "Side": "core.agents.agent",
     "Solution": "core.requests.speaker",
     "StepDone": "core.agents.run_result",
     "SubagentToolConfig": "core.tools.relations",
-    "Submit": "core.spaces.tool_ui",
+    "Submit": "core.tools.tool_ui",
     "SubpromptConfig": "core.tools.relations",
-    "TextContent": "core.results.content",
+    "TextContent": "core.results",
     "TextDelta": "core.agents.run_result",
     "Thread": "core.threads.thread",
     "ThreadState": "core.state.state",
     "Tool": "core.tools.tool",
-    "ToolContent": "core.results.content",
-    "ToolResult": "core.results.result",
-    "ToolUI": "core.spaces.tool_ui",
+    "ToolContent": "core.results",
+    "ToolResult": "core.results",
+    "ToolUI": "core.tools.tool_ui",
     "Toolset": "core.tools.toolset",
     "ToolwrightError": "core.errors",
     "Topic": "core.threads.event",
@@ -166,11 +164,11 @@ _MODULES = {
     "compose": "core.tools.compose",
     "gateway": "wiring.gateway",
     "openapi": "core.tools.openapi",
-    "run": "wiring.agent_runs.run",
-    "run_sync": "wiring.agent_runs.run",
-    "stream": "wiring.agent_runs.run",
-    "tool": "core.tools.decorator",
-    "tool_ui": "core.spaces.tool_ui",
+    "run": "wiring.agent_runs",
+    "run_sync": "wiring.agent_runs",
+    "stream": "wiring.agent_runs",
+    "tool": "core.tools.tool",
+    "tool_ui": "core.tools.tool_ui",
 }
 """Modules of the public names, below this package."""
 _NAMESPACES = {"errors": "core.errors", "model": "core.model", "ports": "core.ports", "testing": "testing"}

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager, contextmanager
 from types import NoneType
 
 from toolwright.adapters.bus.memory import MemoryBus
+from toolwright.adapters.memory import MemorySandbox
 from toolwright.adapters.models.resolve import ProviderGuard
 from toolwright.adapters.models.scripted import FunctionModel, ScriptedModel, TrigramEmbedder
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
-from toolwright.adapters.sandbox.memory import MemorySandbox
 from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.telemetry.instruments import trace_tree

@@ -20,7 +20,7 @@ from tests.api.documented import document
 from tests.api.rig import JSON, Api, calling, read, serving
 from tests.client.rig import client_of
 from tests.databases import sqlite_journal
-from toolwright.adapters.store.inspection import inspect_sqlite
+from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.adapters.store.sql.readers import all_tables
 from toolwright.client import BrokenItem
 from toolwright.core.errors import RowBroken

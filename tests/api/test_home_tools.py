@@ -14,9 +14,9 @@ import pytest
 import toolwright as tw
 from tests.api.test_people_and_agents import EXPOSED, SERVICE, Crowd, crowd
 from toolwright.client import Client
+from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
-from toolwright.core.tools.toolkits import TOOLKITS
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 import toolwright as tw
 from tests.api.rig import Api, Stream, calling, outside, read, serving
 from tests.databases import stores
-from toolwright.core.results.result import Outcome, Pending
+from toolwright.core.results import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.calls import InlineExecutor

@@ -9,7 +9,7 @@ from tests.api.rig import calling, read, serving
 from tests.behaviour.marks import requirement
 from tests.client.rig import client_of
 from toolwright.core.errors import NotFailed
-from toolwright.core.results.result import Outcome, Pending
+from toolwright.core.results import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.testing import FunctionModel, ScriptedModel
 

@@ -14,7 +14,7 @@ from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply
 from toolwright.core.threads.child import Link
-from toolwright.runtime.children.start import NewChildRows, birth_json
+from toolwright.runtime.children.child import NewChildRows, birth_json
 from toolwright.web.auth.person_tokens import ExpectedClaims, SharedSecret
 
 SERVICE = {"x-secret-key": "sk"}

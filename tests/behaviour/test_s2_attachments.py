@@ -11,7 +11,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.doors import app_of, carried_out, ended, error_of, over_http, turns
 from tests.behaviour.marks import requirement
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -11,13 +11,13 @@ from tests import journals
 from tests.behaviour.house import ENTER, app, by_hand, call, calls, opened, tool
 from tests.behaviour.marks import requirement
 from toolwright.adapters.system import SystemClock, new_id
+from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.model import ModelEvent, ModelRequest
-from toolwright.core.tools.toolkits import TOOLKITS
 from toolwright.runtime.agents.inboxes import Deliveries
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.spaces.speech import Speech
+from toolwright.runtime.spaces.messages import Speech
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.runtime.toolkits.spaces import SpacesToolkit
 from toolwright.testing import MemoryStore, ScriptedModel

@@ -12,9 +12,9 @@ from tests import journals
 from tests.behaviour.marks import requirement
 from tests.runtime.talk import call, calls
 from tests.watched import Watched
+from toolwright.core.agents.agent import ALTERNATIVE_TOOLKITS
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import SpaceKind
-from toolwright.core.tools.toolkits import ALTERNATIVE_TOOLKITS
+from toolwright.core.spaces import SpaceKind
 
 pytestmark = pytest.mark.anyio
 

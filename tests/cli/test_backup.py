@@ -10,10 +10,10 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
-from toolwright.adapters.cipher.fernet import KeyFileCipher
+from toolwright.adapters.cipher import KeyFileCipher
 from toolwright.client import Client
 from toolwright.core.errors import CannotUnseal
-from toolwright.core.results.content import Attachment
+from toolwright.core.results import Attachment
 from toolwright.wiring.upkeep import move_parts
 
 APP = """

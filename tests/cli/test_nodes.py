@@ -15,7 +15,7 @@ from tests.motor.rig import NatsServer
 from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
 from toolwright.adapters.store.postgres.connection import connect
-from toolwright.adapters.store.postgres.lock import PostgresLock
+from toolwright.adapters.store.postgres.locks import PostgresLock
 from toolwright.client import Client, Health
 from toolwright.core.journal.units import IDLE
 

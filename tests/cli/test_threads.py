@@ -11,7 +11,7 @@ from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
 from toolwright.client import Client
 from toolwright.core.errors import REFERENCE, NotFound
-from toolwright.core.results.content import Attachment
+from toolwright.core.results import Attachment
 
 APP = """
 import toolwright as tw

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.web.test_statuses import below
-from toolwright.client.transport.http import CODES, error_from, retry_after
+from toolwright.client.http import CODES, error_from, retry_after
 from toolwright.core import errors
 from toolwright.core.errors import InvalidRequest, TenvsRequired, ToolwrightError, VariablesRequired
 from toolwright.web.answers import INTERNAL, status_of

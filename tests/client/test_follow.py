@@ -28,8 +28,8 @@ from tests.client.rig import (
 from tests.databases import sqlite_journal
 from tests.runtime.rig import running
 from toolwright.client import Client, Event, Run
-from toolwright.client.transport.follow import signals
-from toolwright.client.transport.http import Http, Identity
+from toolwright.client.follow import signals
+from toolwright.client.http import Http, Identity
 from toolwright.core.errors import NotFound, Reset, StoreError, Unauthorized, Unreachable
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store

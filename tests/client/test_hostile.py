@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from tests.client.rig import Pauses, Stub, answer, client_of, no_pause, stream
-from toolwright.client.transport.follow import LARGEST
-from toolwright.client.transport.http import Http, Identity
+from toolwright.client.follow import LARGEST
+from toolwright.client.http import Http, Identity
 from toolwright.core.errors import AnswerLost, BadAnswer, ServerFailed, Unreachable
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwright.client.transport.follow import Sse, SseParser
+from toolwright.client.follow import Sse, SseParser
 from toolwright.core.errors import BadAnswer
 
 LINES = st.sampled_from(

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 import toolwright as tw
 from toolwright import client as seen
 from toolwright.core.errors import BadAnswer
-from toolwright.core.files.file import File
+from toolwright.core.files import File
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.spaces.space import FrontEnd
+from toolwright.core.spaces import FrontEnd
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent

@@ -24,7 +24,7 @@ from toolwright.client import Worker
 from toolwright.core.errors import DefinitionError, Unauthorized
 from toolwright.core.journal.store import Store
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.results.result import Outcome, Pending
+from toolwright.core.results import Outcome, Pending
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind

@@ -10,7 +10,7 @@ from tests.conformance.conftest import Journal
 from tests.play import AT, Drain, begun, committed, create_thread, draft, dump, new_id, post, said, token
 
 from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.files.file import File, FileChange
+from toolwright.core.files import File, FileChange
 from toolwright.core.journal.child_effects import (
     Activated,
     CancelChildren,
@@ -28,7 +28,7 @@ from toolwright.core.journal.effects import Deliver, Effect, Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Claim, Committed, Conflict, Finish, Result
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.child import MUTE, Link
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import Delivery, InboxEvent

@@ -26,11 +26,11 @@ from tests.play import (
     token,
 )
 
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Passage
 from toolwright.core.env.env import EnvChange, EnvRow, Variable, VariablesRequest
-from toolwright.core.files.file import File, FileChange
+from toolwright.core.files import File, FileChange
 from toolwright.core.journal.child_effects import FulfillRequest, OpenRequest, SetValue, Spawn
 from toolwright.core.journal.effects import AddPassage, DropSpace, Post, Put, React, SetTimer
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
@@ -43,8 +43,8 @@ from toolwright.core.journal.units import (
     SetEnv,
     Unit,
 )
-from toolwright.core.mcp.records import McpTask, task_timer
-from toolwright.core.spaces.space import Reaction
+from toolwright.core.mcp.servers import McpTask, task_timer
+from toolwright.core.spaces import Reaction
 from toolwright.core.threads.call import timer_of
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.threads.deletion import Deletion

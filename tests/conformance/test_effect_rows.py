@@ -17,7 +17,6 @@ from tests.play import AT, committed, create_thread, draft, later
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Vector
 from toolwright.core.agents.mind import Goal, Memory
-from toolwright.core.agents.vectors import vector_of
 from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.child_effects import (
     Activated,
@@ -40,7 +39,9 @@ from toolwright.core.journal.child_effects import (
 )
 from toolwright.core.journal.effects import (
     MAY_FIND_NOTHING,
+    AcceptMcpTool,
     Add,
+    AddNestedCall,
     AddPassage,
     Announce,
     CheckMind,
@@ -60,11 +61,13 @@ from toolwright.core.journal.effects import (
     Erase,
     FirePlan,
     Guard,
+    HoldMcpTool,
     KeepTexts,
     LinkBlock,
     MarkRead,
     MovePlans,
     Pin,
+    PinMcpTool,
     Post,
     Put,
     React,
@@ -74,23 +77,18 @@ from toolwright.core.journal.effects import (
     SetPlan,
     SetTimer,
     SetVector,
+    UnholdMcpTool,
     UnlinkBlock,
     Unreact,
 )
-from toolwright.core.journal.mcp_effects import (
-    AcceptMcpTool,
-    AddNestedCall,
-    HoldMcpTool,
-    PinMcpTool,
-    UnholdMcpTool,
-)
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict
-from toolwright.core.mcp.records import McpTask
-from toolwright.core.spaces.space import SpaceMessage
+from toolwright.core.mcp.servers import McpTask
+from toolwright.core.spaces import SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import Topic
+from toolwright.runtime.agents.semantics import vector_of
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,7 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, Result
-from toolwright.core.spaces.space import Reaction
+from toolwright.core.spaces import Reaction
 from toolwright.core.threads.event import Topic
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from tests.postgres_server import fresh_database
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, DropEntity, SaveEntity
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from toolwright.core.journal.units import (
     SignOut,
     UseOnce,
 )
-from toolwright.core.spaces.space import Entity, FrontEnd
+from toolwright.core.spaces import Entity, FrontEnd
 
 pytestmark = pytest.mark.anyio
 

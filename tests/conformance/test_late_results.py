@@ -18,8 +18,7 @@ from tests.databases import database, opened
 from tests.play import AT, Drain, begun, change, committed, draft, later, new_id, settle, step, token
 from tests.postgres_server import fresh_database
 
-from toolwright.adapters.cipher.memory import MemoryCipher
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.core.env.redact import NOTHING
@@ -37,15 +36,14 @@ from toolwright.core.journal.units import (
     Submit,
     Unit,
 )
-from toolwright.core.results.result import CALL_CANCELLED
-from toolwright.core.spaces.space import Entity
+from toolwright.core.results import CALL_CANCELLED
+from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import Event, Topic
 from toolwright.runtime.calls.visible import result_message
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import Keys
+from toolwright.runtime.env import Environment, Keys
 from toolwright.runtime.housekeeping import Housekeeper
-from toolwright.runtime.pending.settlement import Settling, settlement
+from toolwright.runtime.pending.pending import Settling, settlement
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus
 from toolwright.wire.call import call_message_id, visible_call_message

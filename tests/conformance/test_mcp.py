@@ -10,18 +10,22 @@ from tests.conformance.test_agents import agent, drop, save
 from tests.conformance.test_spaces import act, made, message, says, space, told
 from tests.play import AT, Drain, begun, change, committed, draft, dump, later, settle
 
-from toolwright.core.journal.effects import Delete, Effect, Guard, Put, SetTimer
-from toolwright.core.journal.mcp_effects import (
+from toolwright.core.journal.effects import (
     AcceptMcpTool,
     AddNestedCall,
+    Delete,
+    Effect,
+    Guard,
     HoldMcpTool,
     PinMcpTool,
+    Put,
+    SetTimer,
     UnholdMcpTool,
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Park, Result, Submit
 from toolwright.core.json_value import JSONObject
-from toolwright.core.mcp.records import McpDefinition, McpTask
+from toolwright.core.mcp.servers import McpDefinition, McpTask
 from toolwright.core.threads.call import Call, CallStatus
 from toolwright.core.threads.event import Topic
 

@@ -21,7 +21,6 @@ from toolwright.core.agents.memory import (
     is_match,
     read_query,
 )
-from toolwright.core.agents.vectors import MOST_NEAR, vector_of
 from toolwright.core.journal.effects import (
     AddPassage,
     DropBlock,
@@ -35,7 +34,7 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
-from toolwright.runtime.agents.semantics import PAGE, Semantics
+from toolwright.runtime.agents.semantics import MOST_NEAR, PAGE, Semantics, vector_of
 from toolwright.testing import ManualClock, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio

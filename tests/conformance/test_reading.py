@@ -25,7 +25,7 @@ from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.retention import DropThread
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Store
 from toolwright.core.journal.units import Apply, Claim, Committed, Finish, Result, Submit
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import MessageCall

@@ -13,10 +13,10 @@ from toolwright.core.journal.effects import Add, Delete, DropMind, Put
 from toolwright.core.journal.retention import DropThread, SweepThreads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity
-from toolwright.core.mcp.records import McpTask
-from toolwright.core.spaces.space import Entity, FrontEnd
+from toolwright.core.mcp.servers import McpTask
+from toolwright.core.spaces import Entity, FrontEnd
 from toolwright.core.value import Record, changed, key_of
-from toolwright.runtime.env.redaction import clean_effect
+from toolwright.runtime.env import clean_effect
 
 pytestmark = pytest.mark.anyio
 

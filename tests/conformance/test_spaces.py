@@ -43,7 +43,7 @@ from toolwright.core.journal.units import (
     Result,
     Submit,
 )
-from toolwright.core.spaces.space import DeliveryOrder, Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces import DeliveryOrder, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run

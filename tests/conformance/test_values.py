@@ -8,7 +8,7 @@ from tests.conformance.test_entities import drop, human, save
 from tests.play import AT, begun, committed, create, later, new_id, post, token
 
 from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.files.file import File, FileChange, fold
+from toolwright.core.files import File, FileChange, fold
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, CreateThread, Reseal, Result, SetEnv
 

@@ -13,8 +13,7 @@ from pydantic import BaseModel, create_model
 
 import toolwright as tw
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain
+from toolwright.core.json_value import JSON, plain
 
 pytestmark = pytest.mark.anyio
 

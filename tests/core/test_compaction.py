@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runtime.narrow import check_pairs
 
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief
 from toolwright.core.threads.compaction import (
     Compaction,

@@ -13,8 +13,7 @@ import toolwright as tw
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.tools.compose import closed_form, strict_form, with_call, without_nulls
-from toolwright.core.tools.decorator import tool
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Tool, tool
 
 GREET: JSONObject = {
     "type": "object",

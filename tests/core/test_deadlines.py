@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.ahead import Ahead
 
-from toolwright.core.supervision import SPENT, Deadlines, Supervision, deadlines_of
+from toolwright.core.concurrency import SPENT, Deadlines, Supervision, deadlines_of
 
 
 def on_the_loop(body: Callable[[Ahead, Deadlines, list[str]], Awaitable[None]]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.files.file import ANY_TYPE, checked_path, clean_mime_type, fold, free_path, safe_name
+from toolwright.core.files import ANY_TYPE, checked_path, clean_mime_type, fold, free_path, safe_name
 
 HOSTILE = [
     "", " ", ".", "..", "...", "/", "//", "\\", "../", "..\\", "../../etc/passwd", "..\\..\\windows\\win.ini",

@@ -12,19 +12,19 @@ import pytest
 from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.results.content import (
+from toolwright.core.results import (
     LARGE,
     Attachment,
     AttachmentRef,
     ImageContent,
     TextContent,
+    ToolResult,
+    as_result,
     decoded,
     unchecked,
 )
-from toolwright.core.results.result import ToolResult
-from toolwright.core.results.returned import as_result
 from toolwright.core.state.memory import MemoryState
-from toolwright.core.tools.decorator import tool
+from toolwright.core.tools.tool import tool
 from toolwright.core.tools.toolset import Toolset
 
 NUMBER: Any = 7

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.tools.http.body import read_fields, trimmed, written_path
+from toolwright.core.tools.http.execution import read_fields, trimmed, written_path
 from toolwright.core.tools.http.url_template import (
     Parameter,
     Place,

@@ -29,9 +29,9 @@ from toolwright.core.agents.memory import (
     ranked,
     read_query,
 )
-from toolwright.core.agents.vectors import MAX_EMBEDDED, MOST_NEAR, embedded_text, nearest
-from toolwright.core.agents.vectors import vector_of as vector_or_none
 from toolwright.core.errors import InvalidRequest
+from toolwright.runtime.agents.semantics import MAX_EMBEDDED, MOST_NEAR, embedded_text, nearest
+from toolwright.runtime.agents.semantics import vector_of as vector_or_none
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from toolwright import testing
 from toolwright.client import Client
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.files.file import checked_path
+from toolwright.core.files import checked_path
 from toolwright.core.schemas.output import Output
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.text import quantity, sentence

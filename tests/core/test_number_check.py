@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from tests.counting import calls_of_ours
 
 from toolwright.core.arguments.errors import InvalidArguments
-from toolwright.core.arguments.numbers import compile_number_check
 from toolwright.core.arguments.schema import Subschemas
-from toolwright.core.arguments.validator import ArgumentValidator
+from toolwright.core.arguments.validator import ArgumentValidator, compile_number_check
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.tools.decorator import tool
+from toolwright.core.tools.tool import tool
 
 PRICES: JSONObject = {
     "type": "object",

@@ -4,7 +4,7 @@ import pytest
 
 from toolwright.core import backoff
 from toolwright.core.errors import StoreError
-from toolwright.core.journal.outage import FLAPPING, SELDOM, Outage
+from toolwright.core.journal.store import FLAPPING, SELDOM, Outage
 from toolwright.testing import ManualClock
 
 AWAY = StoreError("The database is gone.")

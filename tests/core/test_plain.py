@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from tests.counting import calls_of_ours
 
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain
-from toolwright.core.tools.decorator import tool
+from toolwright.core.json_value import JSON, plain
+from toolwright.core.tools.tool import tool
 from toolwright.core.tools.toolset import Toolset
 
 

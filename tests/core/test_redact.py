@@ -15,7 +15,7 @@ import toolwright as tw
 from toolwright.core.env.redact import NOTHING, Redactor, open_end
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.text import CUT, brief
-from toolwright.runtime.env.redaction import clean_arguments
+from toolwright.runtime.env import clean_arguments
 
 SECRET = 'k3y/with+odd"chars\\and ümläut&=%'
 REDACTOR = Redactor([("API_KEY", SECRET)])

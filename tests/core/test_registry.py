@@ -10,11 +10,10 @@ import pytest
 import toolwright as tw
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.state.memory import MemoryState
-from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.registry import resolve
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Tool, tool
 from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio

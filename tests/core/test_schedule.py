@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwright.core.agents.schedule import Schedule, next_run, read_duration, read_schedule
+from toolwright.core.agents.mind import Schedule, next_run, read_duration, read_schedule
 from toolwright.core.errors import InvalidRequest
 
 NOW = datetime(2030, 6, 15, 12, 0, 0, 250_000, tzinfo=UTC)

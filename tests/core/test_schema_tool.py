@@ -12,7 +12,7 @@ from tests.printed import GREET, SENTIMENT
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_NAME, MAX_SCHEMA_VALUES
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.schemas.meta import Call, read_call
 from toolwright.core.schemas.state_paths import OutputPath
 from toolwright.core.tools.tool import Tool

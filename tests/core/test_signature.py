@@ -18,9 +18,8 @@ from toolwright.core.agents.prompt import Prompt
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.tenvs_needed import Needs
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Tool, tool
 from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio

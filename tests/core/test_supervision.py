@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwright.core.supervision import Supervision
+from toolwright.core.concurrency import Supervision
 from toolwright.runtime.context.execution import Cancellation
 
 pytestmark = pytest.mark.anyio

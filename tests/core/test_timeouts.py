@@ -4,8 +4,7 @@ import pytest
 from tests.behaviour.marks import requirement
 
 from toolwright.core.errors import DefinitionError
-from toolwright.core.tools.decorator import tool
-from toolwright.core.tools.tool import Kind, Tool
+from toolwright.core.tools.tool import Kind, Tool, tool
 
 
 @requirement("S3-2.1-7")

@@ -6,7 +6,7 @@ import pytest
 
 import toolwright as tw
 from toolwright.core.errors import DefinitionError
-from toolwright.core.spaces.tool_ui import COMPONENTS, checked_tool_uis
+from toolwright.core.tools.tool_ui import COMPONENTS, checked_tool_uis
 
 
 def draw(call: tw.ShownCall, submit: tw.Submit) -> None:

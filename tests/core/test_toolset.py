@@ -19,14 +19,21 @@ from tests.counting import calls_of_ours
 from toolwright.core.env.env import Variable
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.content import LARGE, Attachment, AttachmentRef, ImageContent, TextContent
-from toolwright.core.results.result import Outcome, Pending, ToolResult
+from toolwright.core.results import (
+    LARGE,
+    Attachment,
+    AttachmentRef,
+    ImageContent,
+    Outcome,
+    Pending,
+    TextContent,
+    ToolResult,
+)
 from toolwright.core.state.memory import MemoryState, Progress
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import PreparedCall
-from toolwright.core.tools.tool import Tool, ToolNameWarning
+from toolwright.core.tools.tool import Tool, ToolNameWarning, tool
 from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.tools.decorator import tool
+from toolwright.core.tools.tool import tool
 from toolwright.core.tools.toolset import Toolset
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,7 @@ from tests.behaviour.marks import requirement
 from tests.counting import calls_of_ours
 
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.content import AttachmentRef, unchecked
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import AttachmentRef, ToolResult, unchecked
 from toolwright.core.text import clean_text
 from toolwright.wire import result as wire
 from toolwright.wire.text import clean_json, readable

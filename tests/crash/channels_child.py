@@ -11,7 +11,7 @@ from tests.crash.forks import Order
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
-from toolwright.core.spaces.space import SpaceKind
+from toolwright.core.spaces import SpaceKind
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 

@@ -6,7 +6,7 @@ from tests.crash.dying import KillingStore
 from tests.crash.forks import Order
 from tests.databases import opened
 from tests.play import AT, Drain, committed, create_thread, leave, new_id, post
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.journal.store import Store
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, MemoryBus

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 from tests.crash.forks import Order
 from tests.databases import opened
-from toolwright.adapters.cipher.fernet import KeyFileCipher
+from toolwright.adapters.cipher import KeyFileCipher
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.locks import FileLock
-from toolwright.adapters.store.postgres.lock import PostgresLock
+from toolwright.adapters.store.postgres.locks import PostgresLock
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.retention import Prune

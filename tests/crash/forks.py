@@ -22,17 +22,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from toolwright.adapters.store.engine.statement import statements
+from toolwright.adapters.store.engine.program import statements
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql.agents import AgentQueries, SessionStatements
-from toolwright.adapters.store.sql.calls import OfferQueries
+from toolwright.adapters.store.sql.agents import AgentQueries, McpQueries, SessionStatements
 from toolwright.adapters.store.sql.children import ChildQueries
-from toolwright.adapters.store.sql.mcp import McpQueries
 from toolwright.adapters.store.sql.memory import MemoryQueries
+from toolwright.adapters.store.sql.messages import OfferQueries
+from toolwright.adapters.store.sql.readers import Queries
 from toolwright.adapters.store.sql.retention import RetentionQueries
 from toolwright.adapters.store.sql.spaces import SpaceQueries
 from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.thread_reads import Queries
 
 Order: TypeAlias = dict[str, Any]  # JSON
 Run: TypeAlias = Callable[[Order], Awaitable[None]]

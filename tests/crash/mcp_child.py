@@ -17,9 +17,8 @@ from tests.databases import opened
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.servers import McpTaskState
-from toolwright.core.results.result import Outcome
-from toolwright.core.state.questions import ELICIT
-from toolwright.core.state.state import ThreadState
+from toolwright.core.results import Outcome
+from toolwright.core.state.state import ELICIT, ThreadState
 from toolwright.core.threads.run import OVER
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.tools.pipeline import PreparedCall

@@ -22,7 +22,7 @@ from tests.store.pg_proxy import Proxy
 from tests.store.pgbouncer import MISSING, PgBouncer
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.core.agents.catalog import Catalog
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus
 from toolwright.wire.result import model_text

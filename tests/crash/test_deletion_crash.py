@@ -10,7 +10,7 @@ from tests.crash.deletion_child import MESSAGES
 from tests.crash.processes import KILLED, Processes, processes_of
 from tests.databases import opened
 from tests.play import new_id
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, MemoryBus
 

@@ -14,8 +14,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 
-from toolwright.adapters.files.memory import MemoryFiles
-from toolwright.adapters.files.objects import open_bucket, open_folder
+from toolwright.adapters.files import open_bucket, open_folder
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.errors import DefinitionError, NotFound, StoreError
 from toolwright.core.ports import Files
 from toolwright.wiring.app import App
@@ -199,7 +199,7 @@ def test_a_file_store_of_another_kind_is_refused(url: str) -> None:
 KILLED_WRITING = """
 import asyncio, resource, signal, sys
 from pathlib import Path
-from toolwright.adapters.files.objects import open_folder
+from toolwright.adapters.files import open_folder
 
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from toolwright.adapters.files.memory import MemoryFiles
-from toolwright.adapters.files.objects import ASIDE, open_folder, remove_old, renew
+from toolwright.adapters.files import ASIDE, open_folder, remove_old, renew
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.errors import NotFound
 from toolwright.core.ports import Files
 

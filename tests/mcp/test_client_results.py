@@ -6,10 +6,10 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from toolwright.adapters.mcp.results import readable_answer, result_of, takes_long
+from toolwright.adapters.mcp.messages import readable_answer, result_of, takes_long
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.offered import FILE_NAME
-from toolwright.core.results.content import LARGE, Attachment
+from toolwright.core.results import LARGE, Attachment
 
 LONG = "A" * (LARGE + 4)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolwright.adapters.models.providers.schemas import (
+from toolwright.adapters.models.providers.tools import (
     MOST_ENUM_VALUES,
     MOST_LEVELS,
     MOST_PROPERTIES,

@@ -9,9 +9,9 @@ import toolwright as tw
 from tests.models.wire_server import WireServer
 from toolwright.adapters.models.embeddings import OpenAIEmbedder
 from toolwright.core.agents.memory import PlacedVector
-from toolwright.core.agents.vectors import nearest, shortened, vector_of
 from toolwright.core.errors import ModelRefused, ModelUnavailable
 from toolwright.core.ports import Embedder
+from toolwright.runtime.agents.semantics import nearest, shortened, vector_of
 from toolwright.testing import ScriptedModel, TrigramEmbedder
 from toolwright.wiring.lazy import open_embedder
 

@@ -12,8 +12,8 @@ from pydantic_ai.settings import ModelSettings
 from tests.models.asking import MakeModel, answer_of, ask, only, request
 from tests.models.conftest import Pauses
 from tests.models.wire_server import WireCall, WireServer
-from toolwright.adapters.models.providers.errors import pause_before
 from toolwright.adapters.models.providers.model import PydanticAIModel
+from toolwright.adapters.models.providers.provider import pause_before
 from toolwright.core.errors import ModelRefused, ModelUnavailable
 from toolwright.core.model import AttemptStarted, ModelResponse, TextDelta
 

@@ -11,7 +11,7 @@ from tests.models.asking import MakeModel, ask, assistant, request, tool, user
 from tests.models.wire_server import WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from pydantic_ai.exceptions import ModelAPIError, ModelContextWindowExceededErro
 from tests.models.asking import MakeModel, answer_of, ask
 from tests.models.conftest import Pauses
 from tests.models.wire_server import WireServer
-from toolwright.adapters.models.providers.errors import TOO_LONG, translate
 from toolwright.adapters.models.providers.model import PydanticAIModel
+from toolwright.adapters.models.providers.provider import TOO_LONG, translate
 from toolwright.adapters.models.scripted import FunctionModel, ScriptedModel
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable
 

@@ -23,11 +23,10 @@ from toolwright.adapters.bus.cluster import ClusterBus
 from toolwright.adapters.bus.nats import NatsRelay
 from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.opening import open_postgres
-from toolwright.adapters.store.postgres.leases import PostgresLeases
-from toolwright.adapters.store.postgres.notifications import PostgresRelay
+from toolwright.adapters.store.postgres.connection import PostgresRelay
+from toolwright.adapters.store.postgres.locks import PostgresLeases
 from toolwright.adapters.system import ClusterClock, SystemClock, new_id
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Committed, CreateThread, Leave, Leaving, PostMessage
 from toolwright.core.ports import Clock, Motor, Verdict
 from toolwright.core.threads.event import EventDraft

@@ -11,7 +11,7 @@ from tests.motor.rig import Rig, embedded
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import StoreError
-from toolwright.core.journal.outage import Outage
+from toolwright.core.journal.store import Outage
 from toolwright.core.journal.units import Wake
 from toolwright.core.ports import RetryInIsolation, Verdict
 from toolwright.testing import MemoryStore

@@ -13,8 +13,7 @@ import yaml
 import toolwright as tw
 from tests.executors.rig import Names, Server, Wires, answer, as_json, serving
 from tests.openapi.rig import PETSTORE, service
-from toolwright.adapters.openapi.reader import read_api
-from toolwright.adapters.openapi.source import fetch, read
+from toolwright.adapters.openapi.reader import fetch, read, read_api
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import DefinitionError
 from toolwright.core.state.memory import MemoryState

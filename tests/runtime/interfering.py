@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.runtime.rig import Hook, Rig, nothing
-from toolwright.adapters.store.engine.shield import shielded
+from toolwright.adapters.store.store import shielded
 from toolwright.core.errors import RunOver
 from toolwright.core.journal.units import Advance, Unit
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import toolwright as tw
 from tests import journals
-from toolwright.adapters.cipher.memory import MemoryCipher
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.retention import Prune

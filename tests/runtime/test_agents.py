@@ -14,6 +14,7 @@ import toolwright as tw
 from tests import journals
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.store.opening import open_sqlite
+from toolwright.core.agents.agent import MIND, SPACES
 from toolwright.core.errors import (
     AlreadyExists,
     DefinitionError,
@@ -25,7 +26,6 @@ from toolwright.core.errors import (
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.units import Apply, SaveAgent, Unit
 from toolwright.core.threads.event import Event
-from toolwright.core.tools.toolkits import MIND, SPACES
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualMotor, ScriptedModel
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.ahead import Ahead
+from toolwright.core.concurrency import Supervision
 from toolwright.core.errors import ModelUnavailable
-from toolwright.core.supervision import Supervision
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.model.ask import AnswerLimit
 

@@ -8,7 +8,7 @@ import toolwright as tw
 from tests import journals
 from toolwright import testing
 from toolwright.core.errors import NotFound, ThreadTerminated
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.runtime.pending.app_calls import AppCall, CallWatch
 from toolwright.runtime.runtime import Runtime

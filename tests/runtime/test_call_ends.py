@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from tests.play import AT
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.errors import RowBroken
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.toolkits.call_ends import CallEnds
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.toolkits.external_calls import CallEnds
 from toolwright.testing import MemoryBus, MemoryStore
 from toolwright.wire.result import result_to_json
 

@@ -8,7 +8,7 @@ import pytest
 import toolwright as tw
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_state_misuse import later
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.threads.event import Topic
 from toolwright.testing import ScriptedModel

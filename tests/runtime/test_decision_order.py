@@ -11,7 +11,7 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.executors.rig import Received, answer, bench, serving
 from tests.runtime.rig import Rig, assert_valid, running
-from toolwright.core.results.result import Outcome
+from toolwright.core.results import Outcome
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
 from toolwright.core.tools.pipeline import PreparedCall

@@ -12,11 +12,11 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_env import finished, script
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, TooLarge
 from toolwright.core.journal.units import PostMessage, Unit
 from toolwright.core.json_value import JSON
-from toolwright.core.results.content import unchecked
+from toolwright.core.results import unchecked
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.settings import Settings
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from toolwright.adapters.files.memory import MemoryFiles
-from toolwright.adapters.files.objects import open_folder
+from toolwright.adapters.files import open_folder
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import new_id

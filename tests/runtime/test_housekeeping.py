@@ -7,8 +7,7 @@ import pytest
 
 from tests.motor.rig import Rig
 from tests.play import Drain
-from toolwright.adapters.cipher.memory import MemoryCipher
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.system import new_id
 from toolwright.core.env.env import VariablesRequest
 from toolwright.core.errors import Reset
@@ -16,8 +15,7 @@ from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply
 from toolwright.core.ports import Files
 from toolwright.core.threads.event import Topic
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import Keys
+from toolwright.runtime.env import Environment, Keys
 from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper, RetentionPeriods
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import Events

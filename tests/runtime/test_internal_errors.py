@@ -11,7 +11,7 @@ from toolwright.core.arguments.errors import FieldError
 from toolwright.core.errors import ServerFailed
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AnswerSchema, ModelEvent, ModelRequest, ModelResponse, TextDelta
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.schemas.output import FormedAnswer, InvalidAnswer, validate_answer
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import prepare

@@ -12,7 +12,7 @@ from tests.runtime.rig import assert_valid
 from tests.runtime.test_loop import calling
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.postgres.connection import connect
-from toolwright.adapters.store.postgres.lock import DRAIN_LOCK, PostgresLock
+from toolwright.adapters.store.postgres.locks import DRAIN_LOCK, PostgresLock
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.threads.event import Topic

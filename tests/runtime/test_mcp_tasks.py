@@ -17,16 +17,16 @@ from toolwright.core.journal.child_effects import Terminate
 from toolwright.core.journal.units import Apply, Committed, Submit, Unit
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import McpListing, McpPrompts, read_listed
-from toolwright.core.mcp.records import McpTask
 from toolwright.core.mcp.servers import (
     McpPromptText,
     McpRefused,
+    McpTask,
     McpTaskState,
     McpTaskUnknown,
     McpUnavailable,
 )
 from toolwright.core.ports import Drain
-from toolwright.core.results.result import Outcome, Pending, RemoteTask, ToolResult
+from toolwright.core.results import Outcome, Pending, RemoteTask, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.mcp import McpCall, McpTarget, target_of

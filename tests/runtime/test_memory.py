@@ -12,15 +12,15 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import stores
 from tests.runtime.mind_rig import JSON, Died, Mind, thinking
+from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED, Passage
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import AddPassage, SetBlock
 from toolwright.core.journal.units import Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
-from toolwright.core.tools.toolkits import TOOLKITS
-from toolwright.runtime.prompts.system_prompt import SILENT
+from toolwright.runtime.prompts import SILENT
 from toolwright.runtime.toolkits.builtins import BuiltinState
-from toolwright.runtime.toolkits.memory import MemoryToolkit
+from toolwright.runtime.toolkits.mind import MemoryToolkit
 from toolwright.testing import MemoryBus, MemoryStore, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio

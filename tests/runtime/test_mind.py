@@ -10,6 +10,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import AGENT, Died, thinking
+from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.agents.mind import (
     MOST_GOALS,
     MOST_MEMORIES,
@@ -23,7 +24,6 @@ from toolwright.core.agents.mind import (
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError
 from toolwright.core.journal.effects import Put
 from toolwright.core.journal.units import Unit
-from toolwright.core.tools.toolkits import TOOLKITS
 from toolwright.runtime.toolkits.builtins import BuiltinState
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import MemoryStore

@@ -23,7 +23,7 @@ from toolwright.adapters import system
 from toolwright.adapters.bus import cluster as cluster_bus
 from toolwright.adapters.bus.cluster import ClusterBus
 from toolwright.adapters.bus.memory import MOST_BYTES, QueueFollower
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.system import SystemClock, new_id

@@ -13,8 +13,7 @@ from tests.runtime.test_loop import calling
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import KnownMessages, Store, ThreadView
+from toolwright.core.journal.store import KnownMessages, Outage, Store, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
 from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
 from toolwright.wiring.assembly import assemble

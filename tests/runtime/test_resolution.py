@@ -12,7 +12,7 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.conformance.test_entities import human, save
 from tests.play import AT, token
-from toolwright.adapters.cipher.memory import MemoryCipher
+from toolwright.adapters.memory import MemoryCipher
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.env.env import EnvChange, EnvVar
@@ -20,8 +20,8 @@ from toolwright.core.journal.units import CreateThread
 from toolwright.core.threads.child import Link
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.env import Environment
+from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.testing import MemoryStore
 from toolwright.wiring.lazy import NamedModels
 

@@ -14,7 +14,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.tools.http.execution import HttpExecution
 from toolwright.core.tools.pipeline import Executor, PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.files.files import LONGEST_CODE, recordable
+from toolwright.runtime.files import LONGEST_CODE, recordable
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio

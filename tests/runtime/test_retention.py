@@ -7,13 +7,11 @@ from datetime import timedelta
 import pytest
 
 from tests.play import Drain, begun, committed, create_thread, later, leave, new_id, post
-from toolwright.adapters.cipher.memory import MemoryCipher
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.errors import DefinitionError
 from toolwright.core.journal.store import Store
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import Keys
+from toolwright.runtime.env import Environment, Keys
 from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore

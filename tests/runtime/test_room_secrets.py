@@ -14,7 +14,7 @@ from tests.runtime.test_space_stream import ENTERS, Piece, Slow
 from tests.runtime.test_spaces import CONFIRM, ENTER, House, calls, says
 from toolwright.core.journal.reads import SpaceReads
 from toolwright.core.journal.store import CallVisibility, Store
-from toolwright.core.spaces.space import Member
+from toolwright.core.spaces import Member
 from toolwright.core.threads.event import Event, Topic
 from toolwright.testing import MemoryBus, MemoryStore, ScriptedModel
 

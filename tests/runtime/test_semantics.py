@@ -13,7 +13,6 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import Mind, thinking
 from toolwright.core.agents.memory import MOST_FOUND, Passage, PlacedVector, Vector
-from toolwright.core.agents.vectors import MOST_NUMBERS, SCANNED
 from toolwright.core.errors import DefinitionError, ModelUnavailable, NotFound
 from toolwright.core.journal.effects import AddPassage
 from toolwright.core.journal.store import Store
@@ -22,8 +21,10 @@ from toolwright.runtime.agents.semantics import (
     BATCH_PATIENCE,
     LONGEST_FILL,
     MOST_FILLED,
+    MOST_NUMBERS,
     PAGE,
     PATIENCE,
+    SCANNED,
     Semantics,
 )
 from toolwright.runtime.toolkits.builtins import BuiltinState
@@ -351,7 +352,7 @@ def test_without_an_embedder_nothing_of_it_is_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "toolwright.runtime.agents.memory" in loaded
-    ours = {"runtime.agents.semantics", "core.agents.vectors", "adapters.models.embeddings"}
+    ours = {"runtime.agents.semantics", "adapters.models.embeddings"}
     assert not loaded & {"httpx2", *(f"toolwright.{each}" for each in ours)}
 
 

@@ -26,7 +26,7 @@ from toolwright.core.journal.effects import DropSpace
 from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelEvent, ModelRequest
-from toolwright.core.spaces.space import SpaceMessage
+from toolwright.core.spaces import SpaceMessage
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.runtime.runtime import Runtime

@@ -10,13 +10,13 @@ from tests.api.rig import calling
 from tests.databases import OpenStore, store_on
 from tests.runtime.rig import Rig, nothing, running
 from tests.runtime.test_backoff import Refusing, town
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, ThreadBusy
 from toolwright.core.journal.effects import SetTimer
 from toolwright.core.journal.retention import DropThread, SweepThreads
 from toolwright.core.journal.units import Apply, Unit
-from toolwright.core.results.content import Attachment
+from toolwright.core.results import Attachment
 from toolwright.runtime.threads.deletion import BYTES_KEPT
 from toolwright.testing import ManualClock, ScriptedModel
 

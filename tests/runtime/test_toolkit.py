@@ -18,6 +18,7 @@ from tests.runtime.family_rig import RESUMABLE, create, home, worker
 from tests.runtime.talk import call
 from toolwright import testing
 from toolwright.adapters.system import SystemClock
+from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.errors import (
     InvalidRequest,
     NotFound,
@@ -29,7 +30,6 @@ from toolwright.core.journal.store import KnownMessages, Store, ThreadView
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.function import FunctionExecutor
-from toolwright.core.tools.toolkits import TOOLKITS
 from toolwright.runtime.runs.loop import MOST_AT_ONCE
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.toolkit import Toolkit

@@ -15,7 +15,7 @@ from tests.databases import OpenStore, database, opened
 from tests.play import AT, token
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_variables import KEY, REGION, calling, parked, searching
-from toolwright.adapters.cipher.fernet import FernetCipher
+from toolwright.adapters.cipher import FernetCipher
 from toolwright.core.errors import NotFound, VariablesRequired
 from toolwright.core.journal.units import SetEnv
 from toolwright.testing import MemoryBus, ScriptedModel

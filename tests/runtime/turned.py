@@ -10,7 +10,7 @@ from tests.databases import OpenStore
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
-from toolwright.core.results.result import Outcome, Pending
+from toolwright.core.results import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor

@@ -11,7 +11,7 @@ import pytest
 
 from toolwright.adapters.sandbox.deno import Names
 from toolwright.adapters.sandbox.handle import Log
-from toolwright.adapters.sandbox.protocol import HostFunctions, Talk, longest_line
+from toolwright.adapters.sandbox.process import HostFunctions, Talk, longest_line
 from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.state.sandbox import CodeLog, CodeOptions, CodeResult
 

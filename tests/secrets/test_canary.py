@@ -20,8 +20,8 @@ from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_env import script
 from tests.secrets.leaks import CANARY, KEY, WAYS, Talking, leak, leaked, leaked_on_disk, strict
-from toolwright.adapters.cipher.fernet import FernetCipher, KeyFileCipher
-from toolwright.adapters.files.objects import open_folder
+from toolwright.adapters.cipher import FernetCipher, KeyFileCipher
+from toolwright.adapters.files import open_folder
 from toolwright.adapters.system import SystemClock
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import CannotUnseal, ModelRefused
@@ -31,7 +31,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.core.ports import Cipher
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.env.redaction import clean_response
+from toolwright.runtime.env import clean_response
 from toolwright.testing import MemoryBus
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions

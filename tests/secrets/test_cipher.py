@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from toolwright.adapters.cipher.fernet import FernetCipher, KeyFileCipher
-from toolwright.adapters.cipher.memory import MemoryCipher
+from toolwright.adapters.cipher import FernetCipher, KeyFileCipher
+from toolwright.adapters.memory import MemoryCipher
 from toolwright.core.errors import CannotSeal, CannotUnseal, DefinitionError
 from toolwright.core.ports import Cipher
 from toolwright.wiring.settings import Settings

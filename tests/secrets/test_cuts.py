@@ -13,8 +13,8 @@ from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_env import script
 from tests.secrets.leaks import leaked_on_disk
-from toolwright.adapters.files.objects import open_folder
-from toolwright.adapters.models.providers.errors import translate
+from toolwright.adapters.files import open_folder
+from toolwright.adapters.models.providers.provider import translate
 from toolwright.core.errors import ModelRefused
 from toolwright.core.journal.store import Store
 from toolwright.core.model import CallDelta, Model, ModelCall, ModelEvent, ModelRequest, ModelResponse

@@ -1,7 +1,7 @@
 """Rows that Postgres can write in one statement: never the same row twice, because one of the writes would be lost."""
 
-from toolwright.adapters.store.engine.statement import statements
-from toolwright.adapters.store.postgres.merge import apart
+from toolwright.adapters.store.engine.program import statements
+from toolwright.adapters.store.postgres.unit import apart
 from toolwright.adapters.store.sql.statements import Statements
 
 SQL = statements(Statements, "postgresql")

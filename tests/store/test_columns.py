@@ -10,7 +10,7 @@ from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, create_engi
 from tests.api.columns import is_time, junk_of, plain_columns
 
 from toolwright.adapters.store.engine.columns import ALLOWED
-from toolwright.adapters.store.inspection import inspect_sqlite
+from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.adapters.store.sql.readers import all_tables
 
 NO_VALUE = {"agents", "commits", "unnumbered_events", "passage_keepers", "sign_outs", "duties"}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolwright.adapters.store.engine.statement import DialectName, statements
+from toolwright.adapters.store.engine.program import DialectName, statements
+from toolwright.adapters.store.sql.readers import Queries
 from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.thread_reads import Queries
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgresql"])

@@ -10,12 +10,11 @@ from tests.conformance.test_spaces import act
 from tests.databases import sqlite_journal
 from tests.play import committed
 
-from toolwright.adapters.store.inspection import inspect_sqlite
+from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.core.broken_rows import broken_rows
 from toolwright.core.errors import RowBroken
-from toolwright.core.journal.effects import Put
-from toolwright.core.journal.mcp_effects import PinMcpTool
-from toolwright.core.mcp.records import McpTask
+from toolwright.core.journal.effects import PinMcpTool, Put
+from toolwright.core.mcp.servers import McpTask
 
 pytestmark = pytest.mark.anyio
 

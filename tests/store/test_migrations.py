@@ -21,7 +21,7 @@ from toolwright.adapters.store.postgres.connection import connect
 from toolwright.core.errors import StoreError
 from toolwright.core.threads.event import Topic
 from toolwright.testing import ScriptedModel
-from toolwright.wiring import database
+from toolwright.wiring import upkeep
 
 pytestmark = pytest.mark.anyio
 
@@ -127,9 +127,9 @@ async def tables(url: str) -> set[str]:
 
 async def test_what_an_older_version_wrote_is_read_the_same_and_its_run_goes_on(old: str) -> None:
     settings = tw.Settings(database_url=old)
-    assert await database.revision(settings) == "0001"
+    assert await upkeep.revision(settings) == "0001"
     async with asyncio.timeout(30), app().runtime(settings) as rt:
-        assert await database.revision(settings) == database.HEAD
+        assert await upkeep.revision(settings) == upkeep.HEAD
         done, waiting = await rt.threads.list()
         said = [(message.role, message.content) for message in await rt.threads.messages(done.id, 100)]
         assert said == [("user", "Add it up"), ("assistant", ""), ("tool", "3"), ("assistant", "It's 3.")]
@@ -151,23 +151,23 @@ async def test_a_failing_migration_leaves_the_old_schema_and_may_be_tried_again(
     await execute(old, "CREATE TABLE entities (in_the_way INTEGER)")
     before = await tables(old)
     with pytest.raises(StoreError, match="cannot be migrated"):
-        await database.upgrade(settings)
-    assert await database.revision(settings) == "0001"
+        await upkeep.upgrade(settings)
+    assert await upkeep.revision(settings) == "0001"
     assert await tables(old) == before
     await execute(old, "DROP TABLE entities")
-    await database.upgrade(settings)
+    await upkeep.upgrade(settings)
     assert await tables(old) >= NEW_TABLES
 
 
 async def test_a_database_that_newer_code_has_migrated_is_refused(old: str) -> None:
     await execute(old, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreError, match="'9999'"):
-        await database.upgrade(tw.Settings(database_url=old))
+        await upkeep.upgrade(tw.Settings(database_url=old))
 
 
 async def as_of_newer(url: str, least: str) -> None:
     """Migrate the database as a newer version would: with one more column in each table, and one more table."""
-    await database.upgrade(tw.Settings(database_url=url))
+    await upkeep.upgrade(tw.Settings(database_url=url))
     more = [
         f"ALTER TABLE {table} ADD COLUMN later INTEGER DEFAULT 0"
         for table in sorted(await tables(url))
@@ -184,9 +184,9 @@ async def as_of_newer(url: str, least: str) -> None:
 
 async def test_a_database_that_newer_code_has_only_added_to_is_used_as_before(old: str) -> None:
     settings = tw.Settings(database_url=old)
-    await as_of_newer(old, database.LEAST)
-    assert await database.revision(settings) == await database.upgrade(settings) == "9999"
-    assert database.steps("9999") == []
+    await as_of_newer(old, upkeep.LEAST)
+    assert await upkeep.revision(settings) == await upkeep.upgrade(settings) == "9999"
+    assert upkeep.steps("9999") == []
     async with asyncio.timeout(30), app().runtime(settings) as rt:
         done, _ = await rt.threads.list()
         [call] = await rt.calls.list()
@@ -200,8 +200,8 @@ async def test_a_database_that_newer_code_has_changed_is_refused(old: str) -> No
     await as_of_newer(old, "9999")
     settings = tw.Settings(database_url=old)
     for act in (
-        lambda: database.upgrade(settings),
-        lambda: database.revision(settings),
+        lambda: upkeep.upgrade(settings),
+        lambda: upkeep.revision(settings),
         app().runtime(settings).__aenter__,
     ):
         with pytest.raises(StoreError, match="'9999', which this version of toolwright does not know"):
@@ -217,7 +217,7 @@ async def test_a_node_upgrades_no_database_that_older_nodes_may_use(tmp_path: Pa
         with pytest.raises(StoreError, match=r"at revision '0023', .* run `toolwright db upgrade` once"):
             async with app().runtime(settings):
                 pass
-        assert await database.revision(settings) == "0023"
+        assert await upkeep.revision(settings) == "0023"
 
 
 def test_migrations_that_leave_older_code_running_only_add_but_for_indexes() -> None:
@@ -237,7 +237,7 @@ async def test_processes_that_migrate_at_once_do_not_meet(old: str, commands: Fo
         upgrades = [commands.start(["db", "upgrade"], tmp_path, environ, streams) for _ in range(3)]
         ends = [await asyncio.to_thread(one.wait, 60) for one in upgrades]
     assert ends == [0, 0, 0], (tmp_path / "said").read_text()
-    assert await database.revision(tw.Settings(database_url=old)) == database.HEAD
+    assert await upkeep.revision(tw.Settings(database_url=old)) == upkeep.HEAD
 
 
 async def test_a_space_from_before_there_was_an_order_wakes_its_agents_all_at_once(old: str) -> None:

@@ -11,11 +11,11 @@ import pytest
 from tests.databases import create_file
 from tests.postgres_server import fresh_database
 
-from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.engine.program import Statement
 from toolwright.adapters.store.postgres.connection import Connection, connect
 from toolwright.adapters.store.sql.agents import AgentQueries
+from toolwright.adapters.store.sql.readers import Queries
 from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.thread_reads import Queries
 
 QUERIES, STATEMENTS = Queries("sqlite"), Statements("sqlite")
 IN_ORDER = {"SCAN runs USING INDEX runs_by_time", "SCAN calls USING INDEX calls_by_time"}

@@ -17,16 +17,15 @@ from tests.store.pg_proxy import Proxy
 from tests.store.test_plans import filling
 
 import toolwright as tw
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.opening import open_postgres
-from toolwright.adapters.store.postgres.connection import Connection, connect
-from toolwright.adapters.store.postgres.lock import PostgresLock
-from toolwright.adapters.store.postgres.notifications import PostgresRelay
+from toolwright.adapters.store.postgres.connection import Connection, PostgresRelay, connect
+from toolwright.adapters.store.postgres.locks import PostgresLock
 from toolwright.adapters.system import new_id
 from toolwright.core.env.env import EnvChange
 from toolwright.core.errors import AlreadyExists, StoreError
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange
 from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.retention import SweepThreads
 from toolwright.core.journal.units import (

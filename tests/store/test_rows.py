@@ -11,28 +11,37 @@ from hypothesis import strategies as st
 
 from toolwright.adapters.store.engine.codecs import UnreadableColumn
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.sql.agents import AGENTS
-from toolwright.adapters.store.sql.calls import CALLS
+from toolwright.adapters.store.sql.agents import AGENTS, MCP_DEFINITIONS
 from toolwright.adapters.store.sql.children import REQUESTS
-from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES
-from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES
-from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS
 from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES
-from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
+from toolwright.adapters.store.sql.messages import CALLS, MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.sql.readers import READERS
 from toolwright.adapters.store.sql.records import FRONT_ENDS, GOALS, MCP_TASKS, MEMORIES, PLANS
 from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
-from toolwright.adapters.store.sql.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
+from toolwright.adapters.store.sql.threads import (
+    COMPACTIONS,
+    ENTITIES,
+    ENV,
+    EVENTS,
+    FILES,
+    INBOX,
+    NODES,
+    RUNS,
+    SENT_TEXTS,
+    STEPS,
+    THREADS,
+    WAKES,
+)
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import EnvRow, Variable, VariablesRequest
-from toolwright.core.files.file import File
+from toolwright.core.files import File
 from toolwright.core.journal.units import Node, Wake
 from toolwright.core.json_value import JSON, dumps_unescaped
-from toolwright.core.mcp.records import McpDefinition, McpTask
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.spaces.space import Entity, FrontEnd, Member, Reaction, Space, SpaceMessage
+from toolwright.core.mcp.servers import McpDefinition, McpTask
+from toolwright.core.results import AttachmentRef
+from toolwright.core.spaces import Entity, FrontEnd, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import MOVES, Call
 from toolwright.core.threads.child import Link
 from toolwright.core.threads.compaction import Compaction, SentText

@@ -14,11 +14,11 @@ import pytest
 from tests.databases import create_file, sqlite_journal
 from tests.play import begun, committed, create_thread, draft, dump, post, settle
 
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.locks import FileLock, NoLock
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.adapters.store.postgres.lock import PostgresLock
+from toolwright.adapters.store.postgres.locks import PostgresLock
 from toolwright.adapters.store.schema import upgrade_sqlite
 from toolwright.adapters.store.sqlite.driver import SqliteDriver
 from toolwright.adapters.store.sqlite.file import connect

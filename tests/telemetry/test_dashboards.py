@@ -14,7 +14,7 @@ from tests.client.rig import served
 from tests.telemetry.test_metrics import TURNS, Counted, add, counting, fail, later, own_code
 from tests.telemetry.watching import agent_of, at_work, led
 from toolwright.core.journal.reads import Depths
-from toolwright.runtime.gauges import Gauges
+from toolwright.runtime.health import Gauges
 from toolwright.testing import ManualClock
 from toolwright.web.auth.access import scope_of
 

@@ -19,7 +19,7 @@ from toolwright.adapters.telemetry.telemetry import OpenTelemetry
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.units import Node
 from toolwright.core.threads.event import Topic
-from toolwright.runtime.gauges import Gauges
+from toolwright.runtime.health import Gauges
 from toolwright.testing import ManualClock
 
 pytestmark = pytest.mark.anyio

@@ -17,9 +17,9 @@ from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
 from toolwright.web.answers import ApiResponse, answer
+from toolwright.web.dependencies import Serving
 from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
-from toolwright.web.requests.body import RequestForm, reads
-from toolwright.web.serving import Serving
+from toolwright.web.requests import RequestForm, reads
 
 pytestmark = pytest.mark.anyio
 

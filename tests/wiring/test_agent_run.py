@@ -17,7 +17,7 @@ import toolwright as tw
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, RunFailed
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import ScriptedModel
-from toolwright.wiring.agent_runs.shared_runtimes import LOOPS, MOST_JOURNALS, MOST_THREADS
+from toolwright.wiring.shared_runtimes import LOOPS, MOST_JOURNALS, MOST_THREADS
 
 pytestmark = pytest.mark.anyio
 

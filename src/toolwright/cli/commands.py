@@ -100,7 +100,7 @@ def work(
 @cli.command()
 def nodes() -> None:
     """List the nodes of the cluster: the processes that execute its runs."""
-    from toolwright.cli.threads import list_nodes  # noqa: PLC0415 - loads the store
+    from toolwright.cli.journal import list_nodes  # noqa: PLC0415 - loads the store
 
     list_nodes()
 
@@ -130,7 +130,7 @@ def chat(
     app: AppOption = None,
 ) -> int:
     """Talk to an agent. Ctrl-C cancels its run, Ctrl-D or /quit ends the conversation."""
-    from toolwright.cli.chat.chat import chat as run  # noqa: PLC0415 - loads the runtime
+    from toolwright.cli.chat import chat as run  # noqa: PLC0415 - loads the runtime
 
     return run(agent, model, app)
 
@@ -225,7 +225,7 @@ def upgrade(
 
     Prints what changes. Older versions might not open the database afterwards: make a copy first, with --backup.
     """
-    from toolwright.cli.database import upgrade as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.journal import upgrade as run  # noqa: PLC0415 - loads the store
 
     run(backup)
 
@@ -256,7 +256,7 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing copy.")] = False,
 ) -> None:
     """Copy the database with its files and its key file, also while a server uses it."""
-    from toolwright.cli.database import write_backup as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.journal import write_backup as run  # noqa: PLC0415 - loads the store
 
     run(file, force=force)
 
@@ -267,7 +267,7 @@ def delete_thread(
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the thread's open runs first.")] = False,
 ) -> None:
     """Delete a thread with its messages, files, values, events and children, permanently."""
-    from toolwright.cli.threads import delete as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.journal import delete as run  # noqa: PLC0415 - loads the store
 
     run(thread_id, cancel=cancel)
 
@@ -290,7 +290,7 @@ def show_summary(
     app: AppOption = None,
 ) -> None:
     """Show which messages of a thread are omitted and the summary sent in their place; edit or remove the summary."""
-    from toolwright.cli.threads import summary as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.journal import summary as run  # noqa: PLC0415 - loads the store
 
     if edit is not None and remove:
         raise typer.BadParameter("Give either --edit or --remove, not both.", param_hint="--remove")
@@ -320,7 +320,7 @@ def list_runs(
     app: AppOption = None,
 ) -> None:
     """List runs, newest first, with their status and error."""
-    from toolwright.cli.threads import list_runs as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.journal import list_runs as run  # noqa: PLC0415 - loads the store
 
     run(status, agent, thread, limit, app)
 
@@ -338,7 +338,7 @@ def show_run(
     app: AppOption = None,
 ) -> None:
     """Show a run with its steps and messages as JSON; with --prompt, the requests to its models."""
-    from toolwright.cli import threads as cli_threads  # noqa: PLC0415 - loads the store
+    from toolwright.cli import journal as cli_threads  # noqa: PLC0415 - loads the store
 
     if prompt:
         cli_threads.show_prompts(run_id, app, as_json=as_json)
@@ -349,7 +349,7 @@ def show_run(
 @runs.command("cancel")
 def cancel_run(run_id: RunId) -> None:
     """Cancel a run, also one that another process executes."""
-    from toolwright.cli.threads import cancel_run as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.journal import cancel_run as run  # noqa: PLC0415 - loads the store
 
     run(run_id)
 
@@ -357,7 +357,7 @@ def cancel_run(run_id: RunId) -> None:
 @runs.command("retry")
 def retry_run(run_id: RunId) -> None:
     """Continue a failed run from its last commit."""
-    from toolwright.cli.threads import retry_run as run  # noqa: PLC0415 - loads the store
+    from toolwright.cli.journal import retry_run as run  # noqa: PLC0415 - loads the store
 
     run(run_id)
 

@@ -30,7 +30,7 @@ from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.http.addresses import is_loopback
 from toolwright.web.auth.access import ServiceKey
-from toolwright.wiring import database
+from toolwright.wiring import upkeep
 from toolwright.wiring.app import App
 from toolwright.wiring.config import DEFAULT_FILE
 from toolwright.wiring.lazy import NamedModels
@@ -99,23 +99,23 @@ async def check_database(settings: Settings) -> list[Finding]:
     """Check that the database is reachable and its rows readable, its schema revision, and who executes its runs."""
     url = shown_url(settings.database_url)
     try:
-        revision = await database.revision(settings, locks=settings.executes_alone)
-        executors = await database.executors(settings)
-        broken = await database.broken_rows(settings) if revision == database.HEAD else ()
+        revision = await upkeep.revision(settings, locks=settings.executes_alone)
+        executors = await upkeep.executors(settings)
+        broken = await upkeep.broken_rows(settings) if revision == upkeep.HEAD else ()
     except ToolwrightError as error:
         return [Finding("database", "broken", f"{url}: {error.message}")]
     schema = Finding("schema", "ok", f"revision {revision}, the newest")
     if revision is None:
         schema = Finding("schema", "note", "no tables yet; they are created on first use")
-    elif revision > database.HEAD:
+    elif revision > upkeep.HEAD:
         schema = Finding(
             "schema", "ok", f"revision {revision} of a newer version, which this version can use"
         )
-    elif revision != database.HEAD and settings.cluster is not None:
-        message = f"revision {revision}, of {database.HEAD}: run `toolwright db upgrade` before nodes start"
+    elif revision != upkeep.HEAD and settings.cluster is not None:
+        message = f"revision {revision}, of {upkeep.HEAD}: run `toolwright db upgrade` before nodes start"
         schema = Finding("schema", "broken", message)
-    elif revision != database.HEAD:
-        message = f"revision {revision}, of {database.HEAD}: it is upgraded on next use"
+    elif revision != upkeep.HEAD:
+        message = f"revision {revision}, of {upkeep.HEAD}: it is upgraded on next use"
         schema = Finding("schema", "note", message)
     rows = [Finding("row", "broken", each.sentence) for each in broken]
     owner = Finding("owner", "ok", executors or "no process executes runs at the moment")
@@ -297,15 +297,15 @@ async def check_nodes(settings: Settings) -> list[Finding]:
         message = f"{hosts} answers" if error is None else f"{hosts} cannot be used: {error}"
         broker = [Finding("NATS", verdict, message)]
     try:
-        if await database.revision(settings) is None:
+        if await upkeep.revision(settings) is None:
             return broker
-        cluster, files = await database.cluster(settings), file_store(settings)
+        cluster, files = await upkeep.cluster(settings), file_store(settings)
     except ToolwrightError as error:
         return [*broker, Finding("nodes", "broken", error.message)]
     living = cluster.living
     findings = [Finding("nodes", "ok" if living else "note", f"{len(living)} alive")]
     if cluster.is_locked:
-        message = f"{database.ALONE}, and nodes wait until it ends: set the variable there too"
+        message = f"{upkeep.ALONE}, and nodes wait until it ends: set the variable there too"
         findings = [Finding("nodes", "note", message)]
     for node in living:
         if abs(node.skew) > MOST_SKEW * 1_000_000:
@@ -320,9 +320,9 @@ async def check_nodes(settings: Settings) -> list[Finding]:
 async def _check_alone(settings: Settings) -> list[Finding]:
     """Return a finding if nodes of a cluster are alive on the database of a process without TOOLWRIGHT_CLUSTER."""
     try:
-        if not settings.database_url.startswith("postgres") or await database.revision(settings) is None:
+        if not settings.database_url.startswith("postgres") or await upkeep.revision(settings) is None:
             return []
-        living = (await database.cluster(settings)).living
+        living = (await upkeep.cluster(settings)).living
     except ToolwrightError:
         return []  # check_database reports it
     if not living:

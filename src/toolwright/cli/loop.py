@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
 from toolwright.cli.output import INTERRUPTED
-from toolwright.core.supervision import abandon
+from toolwright.core.concurrency import abandon
 
 T = TypeVar("T")
 Work: TypeAlias = Coroutine[Any, Any, T]

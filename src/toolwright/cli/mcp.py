@@ -19,7 +19,7 @@ from toolwright.core.mcp.config import read_servers
 from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompt, McpPrompts
 from toolwright.core.text import clean_text, quantity, sentence
 from toolwright.core.tools.mcp import McpServer, target_of
-from toolwright.runtime.mcp.offer import env_of_agent, target_in
+from toolwright.runtime.mcp import env_of_agent, target_in
 from toolwright.wiring.app import App
 from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.lazy import open_mcp

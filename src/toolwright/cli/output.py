@@ -10,9 +10,8 @@ from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from toolwright.core.env.logs import JsonFormatter, TextFormatter, WithoutSecrets
-from toolwright.core.files.file import fold, free_path, safe_name
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.files import fold, free_path, safe_name
+from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.text import clean_text, sentence, spelled_out
 

@@ -19,7 +19,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvTypes, EnvVar
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.tools.tenvs_needed import MissingTenvs, Needs

@@ -1,7 +1,7 @@
 """The client: a server's threads, runs and calls from another program, over HTTP."""
 
 from toolwright.client.client import Client
-from toolwright.client.transport.http import Token
+from toolwright.client.http import Token
 from toolwright.client.worker import Worker
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.wire.agent import Agent, Block, Goal, InboxEvent, Memory, Passage, Plan

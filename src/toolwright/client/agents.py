@@ -5,10 +5,9 @@ from dataclasses import asdict
 
 from pydantic.alias_generators import to_camel
 
-from toolwright.client.transport.http import Http, Repeat, segment
+from toolwright.client.http import Http, Repeat, segment
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import plain
+from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.wire.agent import (
     Agent,
     Block,

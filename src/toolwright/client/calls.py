@@ -5,13 +5,12 @@ from contextlib import aclosing
 from typing import TypeAlias
 from urllib.parse import quote
 
-from toolwright.client.transport.follow import follow
-from toolwright.client.transport.http import Http, segment
+from toolwright.client.follow import follow
+from toolwright.client.http import Http, segment
 from toolwright.core.env.env import EnvType, EnvVar
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import plain
-from toolwright.core.results.result import ToolResult
+from toolwright.core.json_value import JSON, JSONObject, plain
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.wire.call import Call, Offer, VariablesAnswered, VariablesRequest
 from toolwright.wire.shape import Items, read, read_field, read_list

@@ -7,10 +7,10 @@ import httpx2
 
 from toolwright.client.agents import Agents, Blocks, Inboxes, Passages
 from toolwright.client.calls import Calls, Requests
+from toolwright.client.http import Http, HttpClient, Identity, Pause, Token, error_from, json_object
 from toolwright.client.runs import Runs
 from toolwright.client.spaces import Entities, FrontEnds, Spaces
 from toolwright.client.threads import Files, Threads
-from toolwright.client.transport.http import Http, HttpClient, Identity, Pause, Token, error_from, json_object
 from toolwright.wire.server import Health, StreamToken
 from toolwright.wire.shape import read
 

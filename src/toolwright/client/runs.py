@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from toolwright.client.transport.follow import CONNECTED, follow, signals
-from toolwright.client.transport.http import RETRIABLE, Http, segment
+from toolwright.client.follow import CONNECTED, follow, signals
+from toolwright.client.http import RETRIABLE, Http, segment
 from toolwright.core.agents.run_result import RunDone, RunEvent, RunResult, last_text
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.schemas.meta import Call as ResultCall
 from toolwright.core.threads.call import MOVES
 from toolwright.core.threads.message import Message as RunMessage

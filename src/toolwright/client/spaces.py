@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator
 from typing import Unpack
 
 from toolwright.client.calls import Values, read_names, values_json
-from toolwright.client.transport.follow import follow
-from toolwright.client.transport.http import Http, segment
+from toolwright.client.follow import follow
+from toolwright.client.http import Http, segment
 from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.spaces.space import DeliveryOrder, EntityFields, SpaceFields, SpaceKind
+from toolwright.core.spaces import DeliveryOrder, EntityFields, SpaceFields, SpaceKind
 from toolwright.wire.event import Event
 from toolwright.wire.shape import Items, read, read_field, read_list
 from toolwright.wire.space import Entity, FrontEnd, Member, PostedMessage, Reaction, Space, SpaceMessage

@@ -3,14 +3,13 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from toolwright.client.calls import Values, read_names, values_json
+from toolwright.client.follow import follow
+from toolwright.client.http import Http, segment
 from toolwright.client.runs import RunResults
-from toolwright.client.transport.follow import follow
-from toolwright.client.transport.http import Http, segment
 from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.env.env import EnvType
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import plain, plain_names
-from toolwright.core.results.content import Attachment
+from toolwright.core.json_value import JSON, JSONObject, plain, plain_names
+from toolwright.core.results import Attachment
 from toolwright.core.threads.run import Side
 from toolwright.wire.event import Event
 from toolwright.wire.message import File, Message, Sent

@@ -15,26 +15,12 @@ from math import inf
 from typing import Any, TypeAlias, TypeVar, cast, get_origin, get_type_hints, overload
 
 from toolwright.client.client import Client
-from toolwright.client.transport.http import RETRIABLE, Pause, delay
+from toolwright.client.http import RETRIABLE, Pause, delay
+from toolwright.core import errors
 from toolwright.core.checks import brief_value, check_kind, check_line, check_name
-from toolwright.core.concurrency import DaemonThreads, is_cancelled
-from toolwright.core.errors import (
-    AlreadyOver,
-    CallClaimed,
-    CallExpired,
-    DefinitionError,
-    Forbidden,
-    InvalidJSON,
-    InvalidRequest,
-    NotFound,
-    ServerFailed,
-    TooLarge,
-    ToolwrightError,
-)
+from toolwright.core.concurrency import DaemonThreads, Supervision, is_cancelled
 from toolwright.core.json_value import JSON
-from toolwright.core.results.result import ToolResult
-from toolwright.core.results.returned import as_failure, as_result
-from toolwright.core.supervision import Supervision
+from toolwright.core.results import ToolResult, as_failure, as_result
 from toolwright.wire.call import Call, Offer
 
 log = logging.getLogger("toolwright.worker")
@@ -82,7 +68,7 @@ def tool_function(name: str, function: Function) -> ToolFunction:
     It receives the arguments as keywords, or as one dict if its only parameter is annotated as a dict.
     """
     if not callable(function) or isinstance(function, type):
-        raise DefinitionError(
+        raise errors.DefinitionError(
             f"The tool {name!r} must be executed by a function, not {brief_value(function)}."
         )
     on_loop = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -135,9 +121,9 @@ F = TypeVar("F", bound=Function)
 LEASES = (1.0, 3600.0)  # seconds, the shortest and the longest lease that a server accepts
 LONGEST_NAME = 150  # characters of the given part of a worker's name
 GRACE = 10.0  # seconds that running calls have to end after `stop`
-REJECTED = (AlreadyOver, CallExpired, NotFound, Forbidden, CallClaimed)
+REJECTED = (errors.AlreadyOver, errors.CallExpired, errors.NotFound, errors.Forbidden, errors.CallClaimed)
 """Errors after which a call is dropped: it has ended, or another worker has claimed it."""
-TEMPORARY = (*RETRIABLE, ServerFailed)
+TEMPORARY = (*RETRIABLE, errors.ServerFailed)
 """Errors after which a request is retried without a limit, so that no computed result is lost."""
 
 
@@ -163,13 +149,15 @@ class Worker:
     ) -> None:
         check_kind("A worker's client", client, Client, "a Client")
         if not isinstance(grace, int | float) or not 0 <= grace < inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise DefinitionError(f"grace must be a number of seconds from 0, not {brief_value(grace)}.")
+            raise errors.DefinitionError(
+                f"grace must be a number of seconds from 0, not {brief_value(grace)}."
+            )
         if type(concurrency) is not int or concurrency < 1:
-            raise DefinitionError(
+            raise errors.DefinitionError(
                 f"concurrency must be a whole number from 1, not {brief_value(concurrency)}."
             )
         if not isinstance(lease, int | float) or not LEASES[0] <= lease <= LEASES[1]:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise DefinitionError(f"lease must be from 1 to 3600 seconds, not {brief_value(lease)}.")
+            raise errors.DefinitionError(f"lease must be from 1 to 3600 seconds, not {brief_value(lease)}.")
         if name is not None:
             check_name("A worker", name)
         self._client = client
@@ -199,9 +187,9 @@ class Worker:
         """
         check_line("A tool", name)
         if "," in name:
-            raise DefinitionError(f"The name {name!r} of a worker's tool must not contain a comma.")
+            raise errors.DefinitionError(f"The name {name!r} of a worker's tool must not contain a comma.")
         if name in self._tools:
-            raise DefinitionError(f"This worker already has a tool {name!r}. Choose another name.")
+            raise errors.DefinitionError(f"This worker already has a tool {name!r}. Choose another name.")
 
         def register(decorated: F) -> F:
             self._tools[name] = tool_function(name, decorated)
@@ -212,9 +200,11 @@ class Worker:
     async def run(self) -> None:
         """Execute calls until `stop` or cancellation. Raises errors that a retry cannot fix, such as `Unauthorized`."""
         if not self._tools:
-            raise DefinitionError("This worker has no tools. Register one with worker.tool(name)(function).")
+            raise errors.DefinitionError(
+                "This worker has no tools. Register one with worker.tool(name)(function)."
+            )
         if not self._idle.is_set():
-            raise DefinitionError(
+            raise errors.DefinitionError(
                 "This worker is already running. Call stop first, or create another worker."
             )
         self._idle.clear()
@@ -285,7 +275,7 @@ class Worker:
                 await _cancel_and_wait([renewing])
         except REJECTED as error:  # usual: the call was cancelled, has expired, or another worker has it
             log.info("The result of the call %s was rejected: %s", offer.call_id, error)
-        except ToolwrightError as error:
+        except errors.ToolwrightError as error:
             log.error("The call %s failed in this worker: %s", offer.call_id, error)  # noqa: TRY400 - the message is complete without a traceback
 
     async def _renew_claim(self, call_id: str) -> Call:
@@ -300,7 +290,7 @@ class Worker:
             except REJECTED as error:
                 log.warning("The claim of the call %s cannot be renewed: %s", call_id, error)
                 return
-            except ToolwrightError as error:
+            except errors.ToolwrightError as error:
                 log.warning("The claim of the call %s could not be renewed: %s", call_id, error)
 
     async def _submit(self, call: Call, result: ToolResult) -> None:
@@ -310,9 +300,9 @@ class Worker:
         try:
             await self._retry(lambda: self._client.calls.submit(call.run_id, call.id, result))
         except (
-            InvalidRequest,
-            InvalidJSON,
-            TooLarge,
+            errors.InvalidRequest,
+            errors.InvalidJSON,
+            errors.TooLarge,
         ) as error:  # no retry can succeed: the agent reads the error
             error_text = f"The result cannot be submitted: {error.message}"
             await self._retry(lambda: self._client.calls.submit(call.run_id, call.id, error=error_text))

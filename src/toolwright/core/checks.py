@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.plain import NOT_ONE_LINE, one_line
+from toolwright.core.json_value import NOT_ONE_LINE, one_line
 from toolwright.core.text import brief
 
 T = TypeVar("T")

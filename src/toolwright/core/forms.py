@@ -18,8 +18,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from toolwright.core.json_value import spell
 from toolwright.core.limits import MOST_ERRORS, MOST_NAMES
-from toolwright.core.plain import spell
 from toolwright.core.text import brief, quantity, sentence
 
 

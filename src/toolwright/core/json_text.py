@@ -12,9 +12,8 @@ from typing import NoReturn
 
 from pydantic_core import from_json
 
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, Path, spell
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_JSON_VALUES, MAX_NESTING
-from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief
 
 PIECE = 64 * 1024

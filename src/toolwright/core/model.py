@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
 from toolwright.core.value import value

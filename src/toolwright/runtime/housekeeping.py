@@ -14,7 +14,7 @@ from toolwright.core.ports import Clock, Files, Motor, NewId
 from toolwright.core.text import quantity
 from toolwright.core.value import value
 from toolwright.runtime.children.requests import drop_expired
-from toolwright.runtime.env.redaction import Keys
+from toolwright.runtime.env import Keys
 from toolwright.runtime.threads.deletion import Deletion
 
 if TYPE_CHECKING:

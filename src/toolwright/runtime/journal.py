@@ -1,16 +1,75 @@
-"""Services of the runtime, commits of effects outside runs, and deletion of the remaining rows of deleted objects."""
+"""Services of the runtime: checks of parameters before they reach a store, and commits of effects outside runs."""
 
 import logging
 
-from toolwright.core.errors import StoreError
-from toolwright.core.journal.effect_traces import traced
-from toolwright.core.journal.effects import Effect
+from toolwright.core.checks import Kinds, brief_value, invalid_value, misfit
+from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.journal.effects import Effect, traced
 from toolwright.core.journal.retention import SweepThreads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Apply, Committed, Conflict
+from toolwright.core.json_value import NOT_WRITABLE, unwritable
 from toolwright.core.ports import Bus, Clock, Motor, NewId
+from toolwright.core.text import brief
 from toolwright.core.value import value
+
+_LARGEST = 2**63 - 1  # the largest number that every store can hold
+
+
+def by_id(what: str, value: str) -> str:
+    """Return the id. Raises `NotFound` for an impossible id, `InvalidRequest` for an object that has an id."""
+    if type(value) is not str:
+        refuse_object(what, value)
+    if not can_be_id(value):
+        raise NotFound(f"There is no {what} {brief(repr(value), 200)}.")
+    return value
+
+
+def refuse_object(what: str, value: object) -> None:
+    """Raise `InvalidRequest` for an object, such as a thread or a run, in place of its id."""
+    name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(value, name, None), str)), None)
+    if name is not None:
+        raise invalid_value(f"{what}_id", f"must be an id, not a {type(value).__name__}: pass its .{name}")
+
+
+def can_be_id(value: object) -> bool:
+    """Return whether the value is an id that every store can hold."""
+    return isinstance(value, str) and not unwritable(value)
+
+
+def by_kind(name: str, value: object, kinds: Kinds, expected: str) -> None:
+    """Raise `InvalidRequest` unless the value is of one of these types."""
+    if not isinstance(value, kinds):
+        raise invalid_value(name, f"must be {expected}, not {brief_value(value)}")
+
+
+def by_list(name: str, value: object, kinds: Kinds, expected: str) -> None:
+    """Raise `InvalidRequest` unless the value is a list of these types, or None."""
+    wrong = None if value is None else misfit(value, kinds)
+    if wrong is not None:
+        raise invalid_value(name, f"must be a list of {expected}, not {wrong}")
+
+
+def by_text(name: str, value: str | None) -> str | None:
+    """Return the text of a filter. Raises `InvalidRequest` unless it is text that every store can hold."""
+    if value is not None and (not isinstance(value, str) or unwritable(value)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        refuse_object(name.removesuffix("_id"), value)
+        raise invalid_value(name, NOT_WRITABLE)
+    return value
+
+
+def page(limit: int, offset: int = 0) -> None:
+    """Raise `InvalidRequest` unless these are non-negative integers that every store can hold."""
+    for name, number in (("limit", limit), ("offset", offset)):
+        whole_number(name, number)
+
+
+def whole_number(name: str, number: int) -> None:
+    """Raise `InvalidRequest` unless the value is a non-negative integer that every store can hold."""
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise invalid_value(name, "must be a non-negative integer")
+
 
 log = logging.getLogger("toolwright.runtime")
 

@@ -15,21 +15,19 @@ from toolwright.runtime.agents.inboxes import Inboxes
 from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Minds
 from toolwright.runtime.children.requests import Requests
-from toolwright.runtime.composed.requests import ComposedRequests
-from toolwright.runtime.env.redaction import Keys
-from toolwright.runtime.files.files import ThreadFiles
-from toolwright.runtime.gauges import Gauges
-from toolwright.runtime.health import Health
+from toolwright.runtime.composed import ComposedRequests
+from toolwright.runtime.env import Keys
+from toolwright.runtime.files import ThreadFiles
+from toolwright.runtime.health import Gauges, Health
 from toolwright.runtime.housekeeping import Housekeeper
 from toolwright.runtime.journal import Services
 from toolwright.runtime.pending.app_calls import AppCalls
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.prompts.preview import Prompts
+from toolwright.runtime.prompts import Prompts
 from toolwright.runtime.runs.sent_prompts import SentPrompts
 from toolwright.runtime.runs.worker import RunWorker
-from toolwright.runtime.spaces.entities import Entities
-from toolwright.runtime.spaces.front_ends import FrontEnds
+from toolwright.runtime.spaces.entities import Entities, FrontEnds
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.threads.events import Events
 from toolwright.runtime.threads.runs import Runs

@@ -15,9 +15,8 @@ from starlette.types import Receive, Scope, Send
 from toolwright.core import errors
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.broken_rows import broken_rows, ended_early
-from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.json_value import JSON, JSONObject, characters, dumps_unescaped, is_large
 from toolwright.core.limits import PAGE_BYTES
-from toolwright.core.plain import characters, is_large
 from toolwright.core.threads.call import ForbiddenMove
 from toolwright.core.threads.event import Event
 from toolwright.wire.event import event_json, frame

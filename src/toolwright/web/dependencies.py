@@ -1,16 +1,95 @@
-"""Dependencies that authenticate callers. Each route declares the dependency, and thereby the scope, that it needs."""
+"""Routes: their router, the services of their gateway, and dependencies that authenticate callers for a scope."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import HTTPConnection
 
-from toolwright.core.errors import Forbidden, Unauthorized
-from toolwright.web.answers import CALLER
-from toolwright.web.auth.access import Caller, TokenIdentity, person, scope_of
-from toolwright.web.requests.query import refuse_unknown
-from toolwright.web.serving import Serving, serving_of
+from toolwright.core.errors import Forbidden, StoreError, Unauthorized
+from toolwright.runtime.runtime import Runtime
+from toolwright.web.answers import CALLER, Frames, Names
+from toolwright.web.auth.access import Access, Caller, OneTimeTokens, TokenIdentity, person, scope_of
+from toolwright.web.auth.permits import Permits
+from toolwright.web.options import GatewayOptions, GatewayPart
+from toolwright.web.requests import refuse_unknown
+
+
+@dataclass(slots=True, kw_only=True)
+class Serving:
+    """The parts of one gateway.
+
+    `opened` is its runtime while it is running. `mcp` serves MCP hosts, and `console` serves browsers."""
+
+    options: GatewayOptions
+    access: Access
+    tokens: OneTimeTokens
+    frames: Mapping[Names, Frames] = field(init=False)
+    opened: Runtime | None = None
+    mcp: GatewayPart | None = None
+    console: GatewayPart | None = None
+
+    def __post_init__(self) -> None:
+        self.frames = {"s3": Frames("s3"), "s4": Frames("s4")}
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime. Raises `StoreError` if it is unavailable."""
+        if self.opened is None:
+            raise StoreError("The server is starting or stopping: its journal is not open.")
+        return self.opened
+
+    @property
+    def permits(self) -> Permits:
+        """Permission checks for callers on the runtime."""
+        return Permits(self.runtime)
+
+
+def serving_of(request: Request) -> Serving:
+    """Return the parts of the gateway that serves the request."""
+    serving: Serving = request.app.state.serving  # set only by `create_gateway`
+    return serving
+
+
+async def _gateway_parts(request: Request) -> Serving:
+    return serving_of(request)
+
+
+async def _runtime(request: Request) -> Runtime:
+    return serving_of(request).runtime
+
+
+ServingDep = Annotated[Serving, Depends(_gateway_parts)]
+"""The parts of the gateway."""
+
+AtWork = Annotated[Runtime, Depends(_runtime)]
+"""The runtime of the gateway."""
+
+
+class AnyText(StringConvertor):
+    """Path converter for the rest of a path, including slashes sent as `%2F` and line breaks."""
+
+    regex = r"[\s\S]*"
+
+    def to_string(self, value: str) -> str:
+        """Return the value unchanged."""
+        return value
+
+
+register_url_convertor("text", AnyText())
+
+
+def noun(prefix: str, tag: str) -> APIRouter:
+    """Return a router with the path prefix. Operation ids in the OpenAPI document are the function names."""
+    return APIRouter(prefix=prefix, tags=[tag], generate_unique_id_function=_operation_id)
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
 
 _KEY, _PUBLIC, _TOKEN = "x-secret-key", "x-public-key", "token"
 

@@ -17,6 +17,7 @@ from starlette.types import Lifespan
 
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import STREAM_LIFE, Access, OneTimeTokens
+from toolwright.web.dependencies import Serving
 from toolwright.web.middleware import (
     HEADERS,
     MCP_HEADERS,
@@ -30,24 +31,8 @@ from toolwright.web.middleware import (
     add_error_handlers,
 )
 from toolwright.web.options import NO_TELEMETRY, GatewayOptions
-from toolwright.web.routes import (
-    agents,
-    calls,
-    docs,
-    entities,
-    files,
-    memory,
-    minds,
-    operations,
-    runs,
-    space_messages,
-    spaces,
-    streams,
-    threads,
-    variables,
-)
+from toolwright.web.routes import agents, calls, docs, entities, minds, operations, runs, spaces, threads
 from toolwright.web.routes.docs import correct_document
-from toolwright.web.serving import Serving
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Runtime]]
 
@@ -146,21 +131,20 @@ async def _to_console(_: Request) -> RedirectResponse:
 _ROUTERS = (  # most frequently called first: routes are tried in this order
     threads.router,
     runs.router,
-    streams.router,
+    runs.streams_router,
     calls.router,
     operations.health_router,
     operations.metrics_router,
-    space_messages.router,
+    spaces.messages_router,
     spaces.router,
     agents.router,
     agents.inboxes_router,
     entities.router,
     minds.router,
-    memory.router,
-    variables.router,
-    files.router,
+    calls.variables_router,
+    threads.files_router,
     entities.clients_router,
-    streams.tokens_router,
+    runs.tokens_router,
     docs.router,
 )
 

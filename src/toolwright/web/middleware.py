@@ -16,22 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolwright.core.errors import (
-    Forbidden,
-    InvalidConfiguration,
-    InvalidRequest,
-    KeysUnavailable,
-    MethodNotAllowed,
-    NotFound,
-    Overloaded,
-    ServerFailed,
-    StoreError,
-    TenvsRequired,
-    TooLarge,
-    ToolwrightError,
-    TooSlow,
-    VariablesRequired,
-)
+from toolwright.core import errors
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_ERRORS
@@ -46,43 +31,45 @@ from toolwright.web.answers import (
     unfinished_bodies,
 )
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
-from toolwright.web.requests.body import invalid_value
+from toolwright.web.requests import invalid_fields
 
 log = logging.getLogger("toolwright.web")
 
 RETRY_AFTER = "1"  # seconds
 
 
-def answer_error(error: ToolwrightError) -> ApiResponse:
+def answer_error(error: errors.ToolwrightError) -> ApiResponse:
     """Convert an error of the core to an HTTP answer."""
     status = status_of(type(error))
     if status == INTERNAL:
         log.error("A request failed.", exc_info=error)
         return internal()
     body: JSONObject = {"error": brief(error.message), "code": error.code}
-    if isinstance(error, InvalidRequest | InvalidConfiguration):
+    if isinstance(error, errors.InvalidRequest | errors.InvalidConfiguration):
         details: list[JSON] = [
             {name: brief(text, 500) for name, text in detail.items()}
             for detail in error.details[:MOST_ERRORS]
         ]
         body["details"] = details
-    if isinstance(error, TenvsRequired):
+    if isinstance(error, errors.TenvsRequired):
         body["missing"] = [*error.missing]
         invalid: list[JSON] = [{**each} for each in error.invalid]
         body["invalid"] = invalid
         del body["details"]
-    if isinstance(error, VariablesRequired):
+    if isinstance(error, errors.VariablesRequired):
         body["missing"] = [*error.missing]
         del body["details"]
     headers = (
-        {"Retry-After": RETRY_AFTER} if isinstance(error, StoreError | KeysUnavailable | Overloaded) else None
+        {"Retry-After": RETRY_AFTER}
+        if isinstance(error, errors.StoreError | errors.KeysUnavailable | errors.Overloaded)
+        else None
     )
     return answer(body, status, headers)
 
 
 def internal() -> ApiResponse:
     """Return the answer for an unexpected error."""
-    error = ServerFailed()
+    error = errors.ServerFailed()
     return answer({"error": error.message, "code": error.code}, INTERNAL)
 
 
@@ -90,30 +77,30 @@ def add_error_handlers(gateway: FastAPI) -> None:
     """Register handlers that answer errors of routes and of the framework like `answer_error`."""
 
     async def core_error(_: Request, error: Exception) -> ApiResponse:
-        assert isinstance(error, ToolwrightError), "registered for it"
+        assert isinstance(error, errors.ToolwrightError), "registered for it"
         return answer_error(error)
 
     async def parameter_errors(_: Request, error: Exception) -> ApiResponse:
         assert isinstance(error, RequestValidationError), "registered for it"
-        return answer_error(invalid_value("request", error.errors(), skip=1))
+        return answer_error(invalid_fields("request", error.errors(), skip=1))
 
     async def framework_error(_: Request, error: Exception) -> ApiResponse:
         assert isinstance(error, HTTPException), "registered for it"
         return _framework_answer(error)
 
-    gateway.add_exception_handler(ToolwrightError, core_error)
+    gateway.add_exception_handler(errors.ToolwrightError, core_error)
     gateway.add_exception_handler(RequestValidationError, parameter_errors)
     gateway.add_exception_handler(HTTPException, framework_error)
 
 
 def _framework_answer(error: HTTPException) -> ApiResponse:
-    if error.status_code == status_of(NotFound):
-        return answer_error(NotFound("Not found"))
-    if error.status_code == status_of(MethodNotAllowed):
-        refused = MethodNotAllowed()
+    if error.status_code == status_of(errors.NotFound):
+        return answer_error(errors.NotFound("Not found"))
+    if error.status_code == status_of(errors.MethodNotAllowed):
+        refused = errors.MethodNotAllowed()
         body: JSONObject = {"error": refused.message, "code": refused.code}
         return answer(body, error.status_code, dict(error.headers or {}))
-    return answer({"error": str(error.detail), "code": ToolwrightError.code}, error.status_code)
+    return answer({"error": str(error.detail), "code": errors.ToolwrightError.code}, error.status_code)
 
 
 class Guard:
@@ -182,7 +169,7 @@ class BodyLimit:
                 async with body.within(until):
                     message = await receive()
             except TimeoutError:
-                raise (_NO_ROOM if body.ended else TooSlow()) from None
+                raise (_NO_ROOM if body.ended else errors.TooSlow()) from None
             read += len(message.get("body", b""))
             if read > limit:
                 raise _too_large(limit)
@@ -206,7 +193,7 @@ class BodyLimit:
         return MAX_BODY_WITH_FILES if is_large else MAX_BODY
 
 
-_NO_ROOM = Overloaded(
+_NO_ROOM = errors.Overloaded(
     "The server holds too many request bodies that have not arrived whole. Send the request again later."
 )
 
@@ -236,8 +223,8 @@ class _Body:
                 self._until = None
 
 
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The body is larger than the limit of {quantity(limit, 'byte')}.")
+def _too_large(limit: int) -> errors.TooLarge:
+    return errors.TooLarge(f"The body is larger than the limit of {quantity(limit, 'byte')}.")
 
 
 def _content_length(scope: Scope) -> int:
@@ -288,7 +275,9 @@ class Cors(CORSMiddleware):
             return response
         headers = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
         return answer(
-            {"error": bytes(response.body).decode(), "code": Forbidden.code}, response.status_code, headers
+            {"error": bytes(response.body).decode(), "code": errors.Forbidden.code},
+            response.status_code,
+            headers,
         )
 
 

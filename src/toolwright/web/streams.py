@@ -17,7 +17,7 @@ from toolwright.core.threads.event import Event, EventType, Topic
 from toolwright.runtime.threads.events import Subscription
 from toolwright.web.answers import Names, cut_off
 from toolwright.web.auth.access import Caller
-from toolwright.web.serving import Serving
+from toolwright.web.dependencies import Serving
 from toolwright.wire.event import frame, notice_json
 
 

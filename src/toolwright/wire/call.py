@@ -11,8 +11,8 @@ from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.env.env import Variable
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import CallShown, SpaceMessage
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import CallShown, SpaceMessage
 from toolwright.core.threads.approval import terms_from_json, terms_to_json
 from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus

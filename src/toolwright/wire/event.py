@@ -5,9 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolwright.core.json_value import JSON, JSONObject, dumps, utf8_size
-from toolwright.core.plain import surely_longer
-from toolwright.core.results.result import ToolResult
+from toolwright.core.json_value import JSON, JSONObject, dumps, surely_longer, utf8_size
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.compaction import Compaction, Measure
 from toolwright.core.threads.event import Event as EventRow
 from toolwright.core.threads.event import EventDraft, EventType, LazyEventDraft

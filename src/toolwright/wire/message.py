@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import JsonValue, PlainValidator
 
-from toolwright.core.files.file import File as FileRow
+from toolwright.core.files import File as FileRow
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.message import Message as MessageRow
 from toolwright.core.threads.message import Role

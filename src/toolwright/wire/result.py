@@ -4,8 +4,7 @@ from typing import cast
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import Attachment, AttachmentRef, unchecked
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ToolResult, unchecked
 from toolwright.core.text import clean_text
 from toolwright.wire.text import clean_json, readable
 

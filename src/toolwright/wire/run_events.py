@@ -15,7 +15,7 @@ from toolwright.core.agents.run_result import (
     TextDelta,
 )
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.run import OVER, Usage
 from toolwright.core.value import value
 from toolwright.wire.call import arguments_json

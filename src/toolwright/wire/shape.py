@@ -6,17 +6,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    JsonValue,
-    PlainSerializer,
-    TypeAdapter,
-    ValidationError,
-)
+import pydantic
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
@@ -40,7 +30,7 @@ ABSENT = object()
 Absent: TypeAlias = Annotated[T | None, ABSENT]
 
 
-def _describe(schema: dict[str, Any], shape: type[BaseModel]) -> None:
+def _describe(schema: dict[str, Any], shape: type[pydantic.BaseModel]) -> None:
     """Adapt the schema for the document.
 
     Fields that are always present are required, even if older servers omit them.
@@ -66,14 +56,14 @@ def _describe(schema: dict[str, Any], shape: type[BaseModel]) -> None:
         schema["required"] = required
 
 
-class Shape(BaseModel):
+class Shape(pydantic.BaseModel):
     """Immutable part of an answer, camelCase on the wire. Unknown fields, of newer servers, are ignored.
 
     A default is for a client whose server is older than the field. The OpenAPI document uses the first paragraph of the
     docstring as the description, and `title` as the name.
     """
 
-    model_config = ConfigDict(
+    model_config = pydantic.ConfigDict(
         alias_generator=to_camel,
         validate_by_alias=True,
         validate_by_name=True,  # in programs, and their tests
@@ -86,12 +76,12 @@ class Shape(BaseModel):
 
 def wire_name(name: str, *older: str) -> Any:  # the type of pydantic's Field()
     """Return a field with that name on the wire; older servers' names are accepted in answers."""
-    return Field(validation_alias=AliasChoices(name, *older), serialization_alias=name)
+    return pydantic.Field(validation_alias=pydantic.AliasChoices(name, *older), serialization_alias=name)
 
 
-def documented_as(kind: Any) -> PlainSerializer:  # any type that pydantic supports
+def documented_as(kind: Any) -> pydantic.PlainSerializer:  # any type that pydantic supports
     """Return the marker of a field that the OpenAPI document describes as `kind`, whatever type the client reads."""
-    return PlainSerializer(_same, return_type=kind)
+    return pydantic.PlainSerializer(_same, return_type=kind)
 
 
 def _same(value: object) -> object:
@@ -104,7 +94,7 @@ class _ReadAs:
 
     schema: CoreSchema
 
-    def __get_pydantic_core_schema__(self, _: object, __: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, _: object, __: pydantic.GetCoreSchemaHandler) -> CoreSchema:
         return self.schema.copy()  # pydantic modifies it
 
 
@@ -112,9 +102,9 @@ if TYPE_CHECKING:
     Json: TypeAlias = JSON
     JsonObject: TypeAlias = JSONObject
 else:  # without the recursion: pydantic would look for `JSON` in the module of each shape
-    Json = Annotated[object, _ReadAs(core_schema.any_schema()), documented_as(JsonValue)]
+    Json = Annotated[object, _ReadAs(core_schema.any_schema()), documented_as(pydantic.JsonValue)]
     JsonObject = Annotated[
-        dict, _ReadAs(core_schema.is_instance_schema(dict)), documented_as(dict[str, JsonValue])
+        dict, _ReadAs(core_schema.is_instance_schema(dict)), documented_as(dict[str, pydantic.JsonValue])
     ]
 
 
@@ -130,7 +120,7 @@ def read(kind: type[T], answer: JSON) -> T:
     """Return the answer as a value of that shape. Unknown fields are ignored. Raises `BadAnswer`."""
     try:
         return _adapter(kind).validate_python(answer)
-    except ValidationError as error:
+    except pydantic.ValidationError as error:
         details = error.errors(include_url=False, include_input=False)[0]
         raise _unreadable(kind, details["loc"], details["msg"]) from None
 
@@ -187,8 +177,8 @@ def _field(answer: JSON, name: str) -> JSON:
 
 
 @cache
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(kind)
+def _adapter(kind: type[T]) -> pydantic.TypeAdapter[T]:
+    return pydantic.TypeAdapter(kind)
 
 
 def _unreadable(kind: type[object], path: Path, why: str) -> BadAnswer:

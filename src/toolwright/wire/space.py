@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Annotated
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.spaces.space import DeliveryOrder, EntityType, SpaceKind, SpaceRole
-from toolwright.core.spaces.space import Entity as EntityRow
-from toolwright.core.spaces.space import FrontEnd as FrontEndRow
-from toolwright.core.spaces.space import Member as MemberRow
-from toolwright.core.spaces.space import Reaction as ReactionRow
-from toolwright.core.spaces.space import Space as SpaceRow
-from toolwright.core.spaces.space import SpaceMessage as SpaceMessageRow
+from toolwright.core.spaces import DeliveryOrder, EntityType, SpaceKind, SpaceRole
+from toolwright.core.spaces import Entity as EntityRow
+from toolwright.core.spaces import FrontEnd as FrontEndRow
+from toolwright.core.spaces import Member as MemberRow
+from toolwright.core.spaces import Reaction as ReactionRow
+from toolwright.core.spaces import Space as SpaceRow
+from toolwright.core.spaces import SpaceMessage as SpaceMessageRow
 from toolwright.core.threads.event import Event, EventDraft, EventType
 from toolwright.wire.event import bounded, event_json
 from toolwright.wire.shape import Also, JsonObject, Shape, timestamp

@@ -8,8 +8,7 @@ from collections.abc import Container
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON, dumps
-from toolwright.core.plain import one_line
+from toolwright.core.json_value import JSON, dumps, one_line
 from toolwright.core.text import clean_text
 
 _encode = json.JSONEncoder(

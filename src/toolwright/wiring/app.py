@@ -16,14 +16,14 @@ from toolwright.core.checks import brief_value, check_kind, takes_one
 from toolwright.core.dependencies.depends import Dependency, Function
 from toolwright.core.dependencies.scope import overriding
 from toolwright.core.errors import DefinitionError
+from toolwright.core.json_value import one_line, unwritable
 from toolwright.core.mcp.offered import mcp_permissions
 from toolwright.core.model import Model, check_model, is_model
-from toolwright.core.plain import one_line, unwritable
 from toolwright.core.ports import Embedder
-from toolwright.core.spaces.tool_ui import ToolUI, checked_tool_uis
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.registry import Registry
 from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool_ui import ToolUI, checked_tool_uis
 from toolwright.core.tools.toolset import Toolset
 from toolwright.wiring.settings import Settings
 

@@ -7,52 +7,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolwright.adapters.motor.leases import NO_HEARTBEAT, LeaseMotor
+from toolwright.core.agents.agent import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.prompt import Context
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.mcp.questions import OpenForms, handler_tools
-from toolwright.core.mcp.records import TASK
+from toolwright.core.mcp.servers import TASK
 from toolwright.core.ports import Motor
 from toolwright.core.requests.speaker import RequestAgents
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.core.tools.toolkits import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Deliveries, Inboxes, Rounds
-from toolwright.runtime.agents.keepers import Keepers
 from toolwright.runtime.agents.memory import Blocks, Passages
-from toolwright.runtime.agents.minds import Minds
-from toolwright.runtime.agents.plans import Plans
+from toolwright.runtime.agents.minds import Keepers, Minds, Plans
 from toolwright.runtime.agents.speakers import BuiltinTools, Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import Handlers
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.sampling import Sampling
 from toolwright.runtime.calls.waiting import INLINE_WAIT, Waiting
-from toolwright.runtime.children.end import ChildReports
+from toolwright.runtime.children.child import ChildReports, ChildStart
 from toolwright.runtime.children.requests import Requests
-from toolwright.runtime.children.start import ChildStart
 from toolwright.runtime.children.step_tools import StepTools, callable_tools, lifecycle_tools
 from toolwright.runtime.children.subagents import Subagents
-from toolwright.runtime.composed.delegates import Delegates
-from toolwright.runtime.composed.requests import ComposedRequests
+from toolwright.runtime.composed import ComposedRequests, Delegates
 from toolwright.runtime.context.commit import Listeners
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import Keys
-from toolwright.runtime.files.files import FileKeeper, ThreadFiles
-from toolwright.runtime.gauges import Gauges
-from toolwright.runtime.health import Health
+from toolwright.runtime.env import Environment, Keys
+from toolwright.runtime.files import FileKeeper, ThreadFiles
+from toolwright.runtime.health import Gauges, Health
 from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
 from toolwright.runtime.journal import EffectCommits, Services
-from toolwright.runtime.mcp.offer import McpOffers
+from toolwright.runtime.mcp import McpOffers
 from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
 from toolwright.runtime.model.context_window import ContextWindows
 from toolwright.runtime.pending.mcp_tasks import McpTasks
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.prompts.preview import Prompts
-from toolwright.runtime.prompts.system_prompt import SystemPrompts
+from toolwright.runtime.prompts import Prompts, SystemPrompts
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.handler_calls import HandlerCalls
@@ -62,21 +54,19 @@ from toolwright.runtime.runs.worker import RunWorker
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.membership import Membership
+from toolwright.runtime.spaces.messages import Speech
 from toolwright.runtime.spaces.spaces import Spaces
-from toolwright.runtime.spaces.speech import Speech
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import Events, RunStreams
-from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.results import RunResults
 from toolwright.runtime.threads.runs import Runs
+from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.runtime.threads.threads import Threads
 from toolwright.runtime.timers import CALL, PLAN, ClockWatch, Timers
-from toolwright.runtime.toolkits.channels import ChannelsToolkit
 from toolwright.runtime.toolkits.mcp_servers import AgentServers
-from toolwright.runtime.toolkits.memory import MemoryToolkit
-from toolwright.runtime.toolkits.mind import MindToolkit
+from toolwright.runtime.toolkits.mind import MemoryToolkit, MindToolkit
 from toolwright.runtime.toolkits.results import ResultReader
-from toolwright.runtime.toolkits.spaces import SpacesToolkit
+from toolwright.runtime.toolkits.spaces import ChannelsToolkit, SpacesToolkit
 from toolwright.runtime.toolkits.toolkit import ToolkitParts
 from toolwright.wiring.parts import Parts, needs_worker, worker_warning
 from toolwright.wiring.settings import Settings

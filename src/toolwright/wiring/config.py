@@ -27,10 +27,9 @@ from toolwright.core.errors import (
 from toolwright.core.forms import form_error
 from toolwright.core.journal.store import Store
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
-from toolwright.core.json_value import JSON
-from toolwright.core.plain import NOT_ONE_LINE, one_line
+from toolwright.core.json_value import JSON, NOT_ONE_LINE, one_line
 from toolwright.core.ports import Clock, Motor
-from toolwright.core.spaces.space import DM_MEMBERS, DeliveryOrder, Entity, Space, SpaceKind
+from toolwright.core.spaces import DM_MEMBERS, DeliveryOrder, Entity, Space, SpaceKind
 from toolwright.core.text import sentence
 from toolwright.core.tools.openapi import with_apis_of_file
 from toolwright.core.tools.tool import Tool

@@ -11,7 +11,7 @@ from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpServers, McpTaskState, McpUnavailable
-from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.results import Outcome, ToolResult
 from toolwright.core.state.sandbox import CodeHandle, CodeLimits, CodeOptions, Sandbox, read_options
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.mcp import McpTarget

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from toolwright.adapters.models.resolve import Resolver
 from toolwright.core.errors import ModelRefused, missing_extra
 from toolwright.core.model import Model
-from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.core.tools.tool_ui import ToolUI
 
 if TYPE_CHECKING:
     from toolwright.adapters.models.embeddings import OpenAIEmbedder

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from toolwright.adapters.bus.cluster import ClusterBus, Relay
 from toolwright.adapters.bus.memory import MemoryBus
-from toolwright.adapters.cipher.memory import MemoryCipher
-from toolwright.adapters.files.memory import MemoryFiles
+from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
@@ -35,8 +34,7 @@ from toolwright.core.errors import (
     ToolwrightError,
     missing_extra,
 )
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import IDLE, Node
 from toolwright.core.mcp.servers import McpServers
@@ -206,7 +204,7 @@ def _bus(settings: Settings) -> MemoryBus:
         return MemoryBus()
     relay: Relay  # loaded lazily, because they need extras
     if settings.cluster == "postgres":
-        notifications = import_module("toolwright.adapters.store.postgres.notifications")
+        notifications = import_module("toolwright.adapters.store.postgres.connection")
         relay = notifications.PostgresRelay(settings.database_url)
     else:
         relay = _nats_relay(settings.cluster, settings.database_url)
@@ -250,7 +248,7 @@ def _motor(
     if not (settings.work and isinstance(clock, ClusterClock)):
         lock = lock if settings.work else NeverLock()
         return EmbeddedMotor(store, clock, lock, concurrency=concurrency, outage=outage, tell=tell)
-    leases = import_module("toolwright.adapters.store.postgres.leases").PostgresLeases(
+    leases = import_module("toolwright.adapters.store.postgres.locks").PostgresLeases(
         settings.database_url,
         version=version(DISTRIBUTION),
         slots=concurrency,
@@ -281,7 +279,7 @@ async def worker_warning(
     `StoreError`.
     """
     # Loaded lazily, because it needs the extra.
-    lock = import_module("toolwright.adapters.store.postgres.lock")
+    lock = import_module("toolwright.adapters.store.postgres.locks")
     seen = await lock.look_for_executors(settings.database_url)
     if not (seen.nodes or seen.is_locked):
         return IDLE
@@ -445,7 +443,7 @@ def file_store(settings: Settings) -> Files:
     folder = settings.files_folder
     if folder is None and not (settings.files_url or "").startswith("s3://"):
         return MemoryFiles()
-    objects = import_module("toolwright.adapters.files.objects")  # lazily: loaded when files are configured
+    objects = import_module("toolwright.adapters.files")  # lazily: loaded when files are configured
     opened: Files = objects.open_bucket(settings.files_url) if folder is None else objects.open_folder(folder)
     return opened
 
@@ -455,7 +453,7 @@ def cipher_of(settings: Settings) -> Cipher:
     path = settings.sqlite_path
     if path is None and settings.database_url.startswith("memory:") and not settings.encryption_keys:
         return MemoryCipher()
-    fernet = import_module("toolwright.adapters.cipher.fernet")  # lazily: importing cryptography is slow
+    fernet = import_module("toolwright.adapters.cipher")  # lazily: importing cryptography is slow
     file = key_file(settings)
     cipher: Cipher = (
         fernet.FernetCipher(settings.encryption_keys) if file is None else fernet.KeyFileCipher(file)
@@ -496,7 +494,7 @@ async def open_journal(
         locks=settings.executes_alone,
         connections=settings.database_connections,
     )
-    locks = import_module("toolwright.adapters.store.postgres.lock")  # lazily: it needs the extra
+    locks = import_module("toolwright.adapters.store.postgres.locks")  # lazily: it needs the extra
     return store, locks.PostgresLock(url)
 
 

@@ -8,7 +8,7 @@ from playwright.async_api import Locator, Page
 
 import toolwright as tw
 from tests.browser.console.rig import House, house
-from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.core.tools.tool_ui import ToolUI
 from toolwright.testing import ScriptedModel
 
 ANYTHING = {"type": "object"}

@@ -15,7 +15,7 @@ from tests.client.rig import served
 from tests.web.signing import SECRET, signed
 from toolwright import testing
 from toolwright.core.model import CallDelta, ModelEvent, ModelRequest, TextDelta
-from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.core.tools.tool_ui import ToolUI
 from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ScriptedModel

@@ -13,7 +13,7 @@ from playwright.async_api import BrowserContext, Page, expect
 
 import toolwright as tw
 from tests.browser.console.asking import asked
-from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.core.tools.tool_ui import ToolUI
 from toolwright.core.value import changed
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.tool_ui.parts import CallFacts

@@ -10,8 +10,7 @@ from playwright.async_api import BrowserContext, expect
 import toolwright as tw
 from tests.browser.console.asking import asked, asking, card
 from toolwright.core.json_value import JSON
-from toolwright.core.results.content import Attachment
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, ToolResult
 from toolwright.runtime.runtime import Runtime
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]

@@ -9,8 +9,7 @@ from playwright.async_api import BrowserContext, Page, expect
 
 import toolwright as tw
 from tests.browser.console.asking import asked, asking, card
-from toolwright.core.results.content import Attachment
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, ToolResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 TAG = '<img src=x onerror="window.pwned=1;alert(1)">'

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from toolwright.core.arguments.errors import InvalidArguments
-from toolwright.core.json_value import JSON
-from toolwright.core.plain import Path
+from toolwright.core.json_value import JSON, Path
 from toolwright.web.console.schema_form import (
     ABSENT,
     LONGEST,

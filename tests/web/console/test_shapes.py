@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolwright.core.json_value import JSON
-from toolwright.core.spaces.tool_ui import ShownCall
+from toolwright.core.tools.tool_ui import ShownCall
 from toolwright.web.console.tool_ui.asking import MOST_OPTIONS, Option, read_options, takes_several
 from toolwright.web.console.tool_ui.card import usual_component
 from toolwright.web.console.tool_ui.parts import MOST_ITEMS, cut_json

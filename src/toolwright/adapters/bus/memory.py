@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
+from toolwright.core.concurrency import deadlines_of
 from toolwright.core.json_value import JSON, dumps
-from toolwright.core.supervision import deadlines_of
 from toolwright.core.threads.event import GROWN, Event, RunEvents, Topic
 from toolwright.core.value import changed
 

@@ -30,14 +30,18 @@ from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_text import NotJson, TooManyValues, parse_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ATTACHMENT, MAX_HTTP_ANSWER, MAX_JSON_VALUES
-from toolwright.core.results.content import AttachmentRef, ImageContent
-from toolwright.core.results.result import ToolResult
-from toolwright.core.results.returned import as_result
+from toolwright.core.results import AttachmentRef, ImageContent, ToolResult, as_result
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
-from toolwright.core.tools.http.body import FileContent, read_fields, trimmed
-from toolwright.core.tools.http.execution import HttpExecution, HttpRequest, request_for
+from toolwright.core.tools.http.execution import (
+    FileContent,
+    HttpExecution,
+    HttpRequest,
+    read_fields,
+    request_for,
+    trimmed,
+)
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 

@@ -21,8 +21,7 @@ import httpx2
 
 from toolwright.core.text import error_text, sentence
 from toolwright.core.tools.http.addresses import AllowsAddress, Resolve
-from toolwright.core.tools.http.body import MULTIPART, Body, Part
-from toolwright.core.tools.http.execution import HttpRequest
+from toolwright.core.tools.http.execution import MULTIPART, Body, HttpRequest, Part
 from toolwright.core.value import changed
 
 

@@ -15,8 +15,7 @@ from pydantic import BaseModel
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import ImageContent, TextContent, ToolContent
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ImageContent, TextContent, ToolContent, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset

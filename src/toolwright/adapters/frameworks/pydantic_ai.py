@@ -14,9 +14,7 @@ from toolwright.core.arguments.errors import built_errors, invalid_text
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import Attachment
-from toolwright.core.results.result import ToolResult
-from toolwright.core.results.returned import attached_text, media_name
+from toolwright.core.results import Attachment, ToolResult, attached_text, media_name
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.tool import FUNCTION_TIMEOUT
 from toolwright.core.tools.tool import Tool as OurTool

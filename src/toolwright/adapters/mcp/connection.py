@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, error_line, nobody
 from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
 from toolwright.core.backoff import nth
-from toolwright.core.concurrency import is_cancelled
+from toolwright.core.concurrency import abandon, is_cancelled
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSON, utf8_size
@@ -27,7 +27,6 @@ from toolwright.core.mcp.listing import (
     resource_tool,
 )
 from toolwright.core.mcp.servers import McpUnavailable
-from toolwright.core.supervision import abandon
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.mcp import McpServer, McpTarget
 from toolwright.core.value import changed

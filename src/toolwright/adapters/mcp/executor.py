@@ -11,21 +11,18 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.adapters.mcp.connection import McpConnection
-from toolwright.adapters.mcp.messages import CREATED, CreatedTask
+from toolwright.adapters.mcp.messages import CREATED, CreatedTask, validated_result
 from toolwright.adapters.mcp.peer import SILENCE, error_line, nobody
-from toolwright.adapters.mcp.results import validated_result
 from toolwright.adapters.mcp.servers import McpConnections, read_resource, with_linked_files
 from toolwright.adapters.mcp.session import OpenSession
 from toolwright.adapters.mcp.transport import BROKEN_OFF, NOT_SENT
 from toolwright.core.env.logs import is_first, logger
 from toolwright.core.errors import InvalidRequest, ToolwrightError
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSONObject, unwritable
 from toolwright.core.limits import MAX_ID, OUTSIDE_TIMEOUT
 from toolwright.core.mcp.servers import McpUnavailable
-from toolwright.core.plain import unwritable
-from toolwright.core.results.result import Outcome, Pending, RemoteTask, ToolResult
-from toolwright.core.state.questions import ELICIT_TIMEOUT
-from toolwright.core.state.state import ThreadState
+from toolwright.core.results import Outcome, Pending, RemoteTask, ToolResult
+from toolwright.core.state.state import ELICIT_TIMEOUT, ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.mcp import McpCall, McpServer, McpTarget, target_of

@@ -25,9 +25,11 @@ from toolwright.adapters.mcp.messages import (
     TaskParams,
     TaskResult,
     UpdateTask,
+    content_of,
+    parsed_answer,
+    validated_result,
 )
 from toolwright.adapters.mcp.peer import NoPeer, error_line, within
-from toolwright.adapters.mcp.results import content_of, parsed_answer, validated_result
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
 from toolwright.adapters.mcp.transport import OWN_CODES, SESSION_GONE, Lost, client
 from toolwright.adapters.system import check_certificates
@@ -45,8 +47,7 @@ from toolwright.core.mcp.servers import (
     McpUnavailable,
     TaskStatus,
 )
-from toolwright.core.results.content import InvalidField, checked_parts
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import InvalidField, ToolResult, checked_parts
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
 from toolwright.core.tools.mcp import McpTarget

@@ -10,12 +10,7 @@ from typing import Any
 import httpx2
 import mcp_types as types
 from mcp.client.extension import ClaimContext, ResultClaim
-from mcp.client.session import (
-    ClientSession,
-    ElicitationFnT,
-    MessageHandlerFnT,
-    SamplingFnT,
-)
+from mcp.client.session import ClientSession, ElicitationFnT, MessageHandlerFnT, SamplingFnT
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError

@@ -11,14 +11,8 @@ from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from toolwright.core import errors
 from toolwright.core.checks import brief_value
-from toolwright.core.errors import (
-    ContextTooLong,
-    DefinitionError,
-    InvalidJSON,
-    ModelRefused,
-    ModelUnavailable,
-)
 from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.model import (
@@ -114,7 +108,7 @@ class Script:
 def read_script(turns: object, source: str) -> Script:
     """Validate and prepare a list of turns; `source` begins error messages."""
     if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
-        raise DefinitionError(f"{source}: a script must be a list of turns, not {turns!r}.")
+        raise errors.DefinitionError(f"{source}: a script must be a list of turns, not {turns!r}.")
     turn_list = list[object](turns)  # pyright: ignore[reportUnknownArgumentType]  checked turn by turn
     read = [read_turn(turn, f"{source}, turn {number}") for number, turn in enumerate(turn_list, 1)]
     return Script(
@@ -145,12 +139,14 @@ def _form(value: object, where: str) -> TurnForm:
     try:
         form = TurnForm.model_validate(value)
     except ValidationError as error:
-        raise DefinitionError(f"{where}: {_first_error(error)}") from error
+        raise errors.DefinitionError(f"{where}: {_first_error(error)}") from error
     keys = {key for name, key in _KEYS.items() if name in form.model_fields_set}
     if not keys.intersection(_SAYS):
-        raise DefinitionError(f"{where}: needs one of {', '.join(_SAYS)}.")
+        raise errors.DefinitionError(f"{where}: needs one of {', '.join(_SAYS)}.")
     if {"text", "json"} <= keys:
-        raise DefinitionError(f"{where}: text and json are two forms of the same answer. Keep one of them.")
+        raise errors.DefinitionError(
+            f"{where}: text and json are two forms of the same answer. Keep one of them."
+        )
     return form
 
 
@@ -172,8 +168,8 @@ def _json_text(value: JSON, what: str) -> str:
     """Return the value as JSON. `what` begins the error message if it is not JSON."""
     try:
         return dumps_unescaped(value)
-    except InvalidJSON as error:
-        raise DefinitionError(f"{what} not JSON. {error}") from error
+    except errors.InvalidJSON as error:
+        raise errors.DefinitionError(f"{what} not JSON. {error}") from error
 
 
 def _deltas(thinking: str, text: str, calls: Sequence[ModelCall]) -> tuple[ModelEvent, ...]:
@@ -213,11 +209,11 @@ async def stream_turn(
         yield delta
     match turn.form.fail:
         case "unavailable":
-            raise ModelUnavailable(turn.form.message)
+            raise errors.ModelUnavailable(turn.form.message)
         case "refused":
-            raise ModelRefused(turn.form.message)
+            raise errors.ModelRefused(turn.form.message)
         case "too_long":
-            raise ContextTooLong(turn.form.message)
+            raise errors.ContextTooLong(turn.form.message)
         case None:
             pass
     yield _response(turn, request, model, new_id)
@@ -314,7 +310,7 @@ class ScriptedModel:
         script, step = self._script(request)
         turn = script.turn(step, last)
         if turn is None:
-            raise ModelRefused(f"The script {self._name!r} has no turn for step {step}.")
+            raise errors.ModelRefused(f"The script {self._name!r} has no turn for step {step}.")
         return turn
 
     def _script(self, request: ModelRequest) -> tuple[Script, int]:
@@ -326,7 +322,7 @@ class ScriptedModel:
             if name in self._scripts:
                 return self._scripts[name], request.turn if name == who[-1] else request.step
         names = " or ".join(map(repr, who)) or "an unnamed agent"
-        raise ModelRefused(f"The script {self._name!r} has no turns for {names}.")
+        raise errors.ModelRefused(f"The script {self._name!r} has no turns for {names}.")
 
 
 TurnMaker: TypeAlias = Callable[[tuple[Message, ...]], object]
@@ -351,7 +347,7 @@ class FunctionModel:
         new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
         if not callable(fn) or isinstance(fn, type):
-            raise DefinitionError(
+            raise errors.DefinitionError(
                 f"FunctionModel requires a function that takes the messages and returns a turn, not {brief_value(fn)}."
             )
         if name is None:
@@ -385,13 +381,13 @@ class FunctionModel:
         if inspect.isawaitable(answer):
             answer = cast("object", await answer)  # of any type
         if not isinstance(answer, dict):
-            raise DefinitionError(
+            raise errors.DefinitionError(
                 f"{where} is {brief_value(answer)}, but a turn is a dict such as {{'text': 'Done.'}} or "
                 "{'calls': [{'name': 'search', 'args': {}}]}."
             )
         turn = read_turn(cast("object", answer), where)
         if turn.form.when is not None:
-            raise DefinitionError(
+            raise errors.DefinitionError(
                 f"{where}: `when` is only for scripts. Check the messages in the function instead."
             )
         async for event in stream_turn(turn, request, self._name, self._sleep, self._new_id):

@@ -8,8 +8,7 @@ from datetime import datetime
 
 from toolwright.core import backoff
 from toolwright.core.errors import StoreError
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Wake
 from toolwright.core.ports import Clock, Drain, Lock, RetryInIsolation
 

@@ -9,8 +9,7 @@ from typing import Protocol
 from toolwright.adapters.motor.embedded import MOST_QUEUED, EmbeddedMotor
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, StoreError
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Wake
 from toolwright.core.ports import Clock, Drain, Lock, Verdict
 

@@ -23,7 +23,7 @@ from toolwright.adapters.openapi.schemas import (
 )
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
-from toolwright.core.tools.http.body import written_path
+from toolwright.core.tools.http.execution import written_path
 from toolwright.core.tools.http.url_template import STYLES, percent
 
 Kind = Literal["json", "multipart", "urlencoded", "text", "file"]

@@ -9,7 +9,7 @@ from jsonref import JsonRef
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
-from toolwright.core.tools.http.body import ANY
+from toolwright.core.tools.http.execution import ANY
 
 Node: TypeAlias = Any  # a part of the document, whose references are proxies of jsonref
 Direction: TypeAlias = Literal["request", "response"]

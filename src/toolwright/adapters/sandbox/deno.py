@@ -12,8 +12,16 @@ from pathlib import Path
 from deno import find_deno_bin  # type: ignore[import-untyped]  # the wheel has no types
 
 from toolwright.adapters.sandbox.handle import CodeExecutions, Handle, Log
-from toolwright.adapters.sandbox.process import MemoryWatch, limit, opened, sweep
-from toolwright.adapters.sandbox.protocol import THREADS, HostFunctions, Talk, longest_line
+from toolwright.adapters.sandbox.process import (
+    THREADS,
+    HostFunctions,
+    MemoryWatch,
+    Talk,
+    limit,
+    longest_line,
+    opened,
+    sweep,
+)
 from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.state.sandbox import CodeError, CodeLimits, CodeOptions, CodeResult, admit, ended
 from toolwright.core.text import brief

@@ -18,12 +18,10 @@ from pydantic_monty import (
 )
 
 from toolwright.adapters.sandbox.handle import CodeExecutions, Handle, Log
-from toolwright.adapters.sandbox.process import limit
-from toolwright.adapters.sandbox.protocol import THREADS, HostFunctions
+from toolwright.adapters.sandbox.process import THREADS, HostFunctions, limit
 from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.json_value import JSON, dumps
-from toolwright.core.plain import Path, plain, spell, surely_longer
+from toolwright.core.json_value import JSON, Path, dumps, plain, spell, surely_longer
 from toolwright.core.state.sandbox import (
     CodeError,
     CodeLimits,

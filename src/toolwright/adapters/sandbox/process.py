@@ -1,16 +1,28 @@
-"""Process of one code execution: its own session and folder, limits, and guaranteed termination."""
+"""Process of one code execution: its session, folder, limits and termination, and its protocol of JSON lines."""
 
 import asyncio
 import contextlib
 import fcntl
+import inspect
+import json
 import os
 import resource
+import secrets
 import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn, cast
+
+from toolwright.adapters.sandbox.handle import Log
+from toolwright.core.concurrency import DaemonThreads, Supervision, catch_exit, is_cancelled
+from toolwright.core.errors import InvalidJSON
+from toolwright.core.forms import exception_text
+from toolwright.core.json_value import JSON, JSONObject, dumps, plain, surely_longer
+from toolwright.core.state.sandbox import CodeError, CodeOptions, CodeResult, HostFunction, ended
+from toolwright.core.text import brief, error_text, quantity
 
 _PREFIX = "toolwright-code-"
 _OTHERS = {"RLIMIT_FSIZE": 16 * 1024 * 1024, "RLIMIT_NOFILE": 64, "RLIMIT_CORE": 0}
@@ -148,3 +160,241 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ConnectionError):
         await process.stdin.wait_closed()
     await process.wait()
+
+
+THREADS = 64
+
+
+class HostError(Exception):
+    """Error that the code receives instead of a value."""
+
+
+class HostFunctions:
+    """The host functions of one execution, by name. Others cannot be called. Synchronous ones are called in `threads`.
+
+    `read` converts their arguments to JSON, or raises `InvalidJSON`.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, HostFunction],
+        threads: DaemonThreads,
+        most: int,
+        read: Callable[[object], JSON] = plain,
+    ) -> None:
+        self._read = read
+        self._functions = functions
+        self._threads = threads
+        self._most = most
+
+    async def call(self, name: str, args: Sequence[object], keyword_arguments: Mapping[str, object]) -> JSON:
+        """Call a host function and return its result. Raises `HostError` for all of its errors."""
+        function = self._functions.get(name)
+        if function is None:
+            raise HostError(f"There is no function {brief(name, 100)!r} to call.")
+        if surely_longer((args, keyword_arguments), self._most):
+            raise HostError(
+                f"The arguments of {name!r} have more than the allowed {quantity(self._most, 'byte')}."
+            )
+        try:
+            positional, keywords = self._read(args), self._read(keyword_arguments)
+        except InvalidJSON as error:
+            raise HostError(f"The arguments of {name!r} must be JSON: {error}") from error
+        try:
+            returned = await self._returned(
+                function, cast("list[JSON]", positional), cast("dict[str, JSON]", keywords)
+            )
+            return self._carried(name, returned)
+        except HostError:
+            raise
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            raise HostError(f"{name!r} was cancelled.") from error
+        except BaseException as error:
+            # A host function can raise anything, including exceptions that would end the server.
+            raise HostError(error_text(error, exception_text)) from error
+
+    async def _returned(
+        self, function: HostFunction, args: Sequence[JSON], keywords: Mapping[str, JSON]
+    ) -> object:
+        if inspect.iscoroutinefunction(function):
+            return await _supervised(function(*args, **keywords))
+        loop = asyncio.get_running_loop()
+        returned, error = await loop.run_in_executor(self._threads, _caught, function, args, keywords)
+        if error is not None:
+            raise error
+        if isinstance(returned, Awaitable):
+            return await _supervised(cast("Awaitable[object]", returned))  # of any type
+        return returned
+
+    def _carried(self, name: str, returned: object) -> JSON:
+        try:
+            value = plain(returned)
+        except InvalidJSON as error:
+            raise HostError(f"The result of {name!r} must be JSON: {error}") from error
+        size = len(dumps(value))
+        if size > self._most:
+            raise HostError(
+                f"The result of {name!r} has {quantity(size, 'byte')}, and {self._most} are allowed."
+            )
+        return value
+
+
+async def _supervised(returned: Awaitable[object]) -> object:
+    """Return the result of an awaitable. A function that swallows its cancellation does not block the code."""
+    work = Supervision(catch_exit(returned), "function of the host")
+    await work.end()
+    value, error = work.result()
+    if error is not None:
+        raise error
+    return value
+
+
+def _caught(
+    function: HostFunction, args: Sequence[JSON], keywords: Mapping[str, JSON]
+) -> tuple[object, BaseException | None]:
+    """Return the value or the exception of a call. A future cannot hold a `StopIteration` and would never complete."""
+    try:
+        return function(*args, **keywords), None
+    except StopIteration as error:
+        return None, RuntimeError(error_text(error))
+    except BaseException as error:  # noqa: BLE001 - it becomes an error on the other side
+        return None, error
+
+
+CONCURRENT_CALLS = 32
+"""Maximum number of concurrent host function calls. The process waits before it sends more."""
+MOST_TEXT = 20_000  # characters of a message or stack
+_KINDS = ("log", "call", "result", "error")
+_FIELDS = {
+    "level": str,
+    "text": str,
+    "id": int,
+    "name": str,
+    "args": list,
+    "code": str,
+    "message": str,
+    "stack": str,
+}
+_WHAT_ELSE = 65_536  # bytes of a line in addition to its value
+
+
+def longest_line(most: int) -> int:
+    """Return the maximum size of a line, in bytes, for values of at most `most` bytes."""
+    return 2 * most + _WHAT_ELSE  # a character of two bytes can be written as six
+
+
+class Talk:
+    """Protocol session of one execution. Only lines with its token are messages; other text was written by the code."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, hosted: HostFunctions, log: Log, most: int
+    ) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self._in, self._out = process.stdin, process.stdout
+        self._hosted = hosted
+        self._log = log
+        self._most = most
+        self._token = secrets.token_hex(16)
+        self._room = asyncio.Semaphore(CONCURRENT_CALLS)
+
+    async def begin(self, options: CodeOptions, most_logs: int) -> None:
+        """Send the process its task."""
+        execute = options.execute
+        await self._send(
+            {
+                "token": self._token,
+                "most": {"result": self._most, "logs": most_logs},
+                "globals": options.globals,
+                "execute": None if execute is None else {"fn": execute.fn, "args": list(execute.args)},
+            }
+        )
+
+    async def outcome(self) -> CodeResult | None:
+        """Serve the process until it has an outcome. Returns None if its output ends without one."""
+        async with asyncio.TaskGroup() as calls:
+            outcome, under_way = None, set[asyncio.Task[None]]()
+            while outcome is None and (line := await self._line()):
+                message = self._understood(line)
+                if message is None:
+                    self._log.add("log", line.decode(errors="replace").rstrip("\n"))
+                elif message["kind"] == "call":
+                    await self._room.acquire()
+                    task = calls.create_task(self._answer(message))
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
+                else:
+                    outcome = self._handle(message)
+            for task in list(under_way):
+                task.cancel()
+        return outcome
+
+    async def _line(self) -> bytes:
+        try:
+            return await self._out.readline()
+        except ValueError:  # longer than any line that the runner writes
+            return b"\n"
+
+    def _understood(self, line: bytes) -> JSONObject | None:
+        """Return the line parsed as a message, or None if it is not one."""
+        try:
+            parsed = json.loads(line, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(parsed, dict) or cast("JSONObject", parsed).get("token") != self._token:
+            return None
+        message = cast("JSONObject", parsed)
+        return message if message.get("kind") in _KINDS and _well_formed(message) else None
+
+    def _handle(self, outcome: JSONObject) -> CodeResult | None:
+        match outcome["kind"]:
+            case "log":
+                self._log.add(outcome.get("level"), str(outcome.get("text", "")))
+                return None
+            case "result":
+                return self._result(outcome.get("value"))
+            case _:
+                code = "result" if outcome.get("code") == "result" else "error"
+                message, stack = (_text(outcome.get(name)) for name in ("message", "stack"))
+                return ended(CodeError(code=code, message=message, stack=stack))
+
+    def _result(self, value: JSON) -> CodeResult:
+        try:
+            result = plain(value)
+        except InvalidJSON as error:
+            return ended(CodeError(code="result", message=f"The result is not JSON: {error}"))
+        size = len(json.dumps(result, ensure_ascii=False).encode(errors="replace"))
+        if size > 2 * self._most:
+            message = f"The result has {quantity(size, 'byte')}, and {self._most} are allowed."
+            return ended(CodeError(code="result", message=message))
+        return CodeResult(status="success", result=result)
+
+    async def _answer(self, request: JSONObject) -> None:
+        name, args = str(request.get("name", "")), cast("list[JSON]", request.get("args", []))
+        try:
+            value = await self._hosted.call(name, args, {})
+            answer: JSONObject = {"id": request.get("id"), "value": value}
+        except HostError as error:
+            answer = {"id": request.get("id"), "error": str(error)}
+        finally:
+            self._room.release()
+        await self._send(answer)
+
+    async def _send(self, message: JSONObject) -> None:
+        with contextlib.suppress(ConnectionError):  # it has ended, which the reader detects
+            self._in.write(dumps(message).encode() + b"\n")
+            await self._in.drain()
+
+
+def _text(value: JSON) -> str:
+    return brief(str(value or ""), MOST_TEXT).encode(errors="replace").decode()
+
+
+def _well_formed(message: JSONObject) -> bool:
+    """Return whether all fields except the code's values have the types that the runner writes."""
+    return all(type(message[name]) is kind for name, kind in _FIELDS.items() if name in message)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)

@@ -1,14 +1,23 @@
-"""Opening a journal: migrates it if necessary and returns the store."""
+"""Opening a journal, with its migration if necessary; and its inspection, which reports the broken rows."""
 
 import asyncio
 import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 
+from toolwright.adapters.store.engine.codecs import Row
+from toolwright.adapters.store.engine.mapping import Reader
 from toolwright.adapters.store.engine.outcome import Publish
+from toolwright.adapters.store.engine.program import Compiler, DialectName
 from toolwright.adapters.store.schema import upgrade_sqlite
+from toolwright.adapters.store.sql.readers import READERS
 from toolwright.adapters.store.sqlite.driver import SqliteDriver
+from toolwright.adapters.store.sqlite.file import legible
 from toolwright.adapters.store.store import SqlStore
+from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError, missing_extra
 from toolwright.core.text import sentence
 
@@ -37,3 +46,34 @@ async def open_postgres(
         raise missing_extra("A journal on Postgres", "postgres", error) from error
     store: SqlStore = await opening.open_postgres(url, publish, is_node=is_node, locks=locks, **limits)
     return store
+
+
+PAGE = 1_000  # rows read at once
+
+
+def queries(dialect: DialectName) -> Iterator[tuple[Reader[object], str]]:
+    """Yield each reader, and the query that returns all of its rows."""
+    compiled = Compiler(dialect)
+    for reader in READERS:
+        yield reader, compiled(reader.query).sql
+
+
+def broken_in(reader: Reader[object], rows: Sequence[Row]) -> tuple[BrokenRow, ...]:
+    """Return the broken rows among the given ones."""
+    return reader.each(rows).broken
+
+
+def inspect_sqlite(path: Path) -> list[BrokenRow]:
+    """Return every broken row of an SQLite journal. Nothing is written to the file."""
+    broken: list[BrokenRow] = []
+    try:
+        with closing(sqlite3.connect(path, timeout=5.0)) as connection:
+            connection.execute("PRAGMA query_only = ON")
+            connection.text_factory = legible
+            for reader, sql in queries("sqlite"):
+                cursor = connection.execute(sql)
+                while page := list(islice(cursor, PAGE)):
+                    broken += broken_in(reader, page)
+    except sqlite3.Error as error:
+        raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
+    return broken

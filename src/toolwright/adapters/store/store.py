@@ -1,34 +1,41 @@
 """The journal on SQL: a store that works with any driver that can run programs."""
 
+import asyncio
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
+from typing import Any, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Params, Row, instant, instant_or_none, micros
-from toolwright.adapters.store.engine.driver import Driver, read_rows
-from toolwright.adapters.store.engine.program import Op, Reading
-from toolwright.adapters.store.engine.shield import shielded
-from toolwright.adapters.store.engine.statement import statements
-from toolwright.adapters.store.sql.agents import SqlAgents, SqlSessions
-from toolwright.adapters.store.sql.calls import CALLS, IN_PASSING, SqlOffers
+from toolwright.adapters.store.engine.program import Driver, Op, Reading, read_rows, statements
+from toolwright.adapters.store.sql.agents import SqlAgents, SqlMcp, SqlSessions
 from toolwright.adapters.store.sql.children import SqlChildren
-from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES
-from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES
-from toolwright.adapters.store.sql.mcp import SqlMcp
-from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
-from toolwright.adapters.store.sql.readers import SHOWN_CALLS, each_event
+from toolwright.adapters.store.sql.messages import CALLS, IN_PASSING, MESSAGE_VERSIONS, MESSAGES, SqlOffers
+from toolwright.adapters.store.sql.readers import MOST, OWNERS, SHOWN_CALLS, Queries, each_event
 from toolwright.adapters.store.sql.records import SqlRecords
 from toolwright.adapters.store.sql.retention import SqlRetention
 from toolwright.adapters.store.sql.spaces import SPACE_EVENTS, SqlSpaces
-from toolwright.adapters.store.sql.thread_reads import MOST, OWNERS, Queries
-from toolwright.adapters.store.sql.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
+from toolwright.adapters.store.sql.threads import (
+    COMPACTIONS,
+    ENTITIES,
+    ENV,
+    EVENTS,
+    FILES,
+    INBOX,
+    NODES,
+    RUNS,
+    SENT_TEXTS,
+    STEPS,
+    THREADS,
+    WAKES,
+)
 from toolwright.core.broken_rows import Rows
 from toolwright.core.env.env import EnvRow
-from toolwright.core.files.file import File
+from toolwright.core.files import File
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import Call, CallStatus
 from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import Event, Topic
@@ -36,6 +43,36 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
+
+T = TypeVar("T")
+
+
+async def shielded(outcome: "asyncio.Future[T]") -> T:
+    """Return the future's outcome. A cancellation in the meantime is raised at the caller's next wait.
+
+    A commit in progress cannot be undone: a caller cancelled during it must still learn its outcome.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    requests = task.cancelling()
+    absorbed = False
+    while not outcome.done():
+        try:
+            await asyncio.wait([outcome])
+        except asyncio.CancelledError:
+            absorbed = True
+            # A cancellation requested before this function was called is counted in `requests`: subtract it.
+            requests = min(requests, task.cancelling() - 1)
+    if absorbed:
+        asyncio.get_running_loop().call_soon(_cancel_again, task, requests)
+    return outcome.result()
+
+
+def _cancel_again(task: "asyncio.Task[Any]", requests: int) -> None:  # any result type
+    """Raise the cancellation, unless its owner (such as an exited timeout) has withdrawn it in the meantime."""
+    if task.cancelling() > requests:
+        task.cancel()
+        task.uncancel()  # `cancel` counted the request a second time
 
 
 class SqlStore:

@@ -14,9 +14,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from rich.console import Console
 
-from toolwright.cli.chat.view import Lines
 from toolwright.cli.demo.desk import demo_app
 from toolwright.cli.demo.worker import KEY
+from toolwright.cli.view import Lines
 from toolwright.client import Client, Event
 from toolwright.core.json_value import JSONObject
 

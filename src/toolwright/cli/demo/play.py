@@ -16,13 +16,13 @@ from pathlib import Path
 import httpx2
 from rich.console import Console
 
-from toolwright.cli.chat.view import ChatView, call_table
 from toolwright.cli.demo.app import book, weather_service
 from toolwright.cli.demo.desk import demo_app, host
 from toolwright.cli.keys import new_secret_key
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, log_briefly
 from toolwright.cli.settings import read_settings
+from toolwright.cli.view import ChatView, call_table
 from toolwright.core.errors import ToolwrightError, install
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import sentence

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from toolwright.core.agents.active import ActiveAgent, passed_secrets
-from toolwright.core.agents.agent import WRITE_PROMPT, Agent, Side
+from toolwright.core.agents.agent import LIFECYCLE, WRITE_PROMPT, Agent, Side, reserved
 from toolwright.core.agents.prompt import Callee, Env, Prompt
 from toolwright.core.env.env import SECRETS, EnvTypes, NamedVariable, ShownNames, merged
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.core.mcp.config import chosen_servers
 from toolwright.core.model import ModelSettings
-from toolwright.core.plain import plain
 from toolwright.core.schemas.output import Output, OutputForm
 from toolwright.core.text import hint
 from toolwright.core.threads.compaction import READ_RESULT
@@ -27,7 +26,6 @@ from toolwright.core.tools.relations import (
     SubpromptConfig,
 )
 from toolwright.core.tools.tool import Tool
-from toolwright.core.tools.toolkits import LIFECYCLE, reserved
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
 

@@ -16,7 +16,16 @@ from pydantic import (
     field_validator,
 )
 
-from toolwright.core.agents.agent import Agent, HomeTools, OpenTo, Side
+from toolwright.core.agents.agent import (
+    CONFIGURED,
+    Agent,
+    HomeTools,
+    OpenTo,
+    Side,
+    configured,
+    reserved,
+    toolkits_error,
+)
 from toolwright.core.agents.prompt import (
     DEFAULT_CONTEXT,
     EFFORTS,
@@ -50,7 +59,6 @@ from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read
 from toolwright.core.tools.http.url_template import LONGEST
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.tool import Tool
-from toolwright.core.tools.toolkits import CONFIGURED, configured, reserved, toolkits_error
 from toolwright.core.value import changed, value
 
 ErrorDetail: TypeAlias = dict[str, str]

@@ -16,7 +16,7 @@ from datetime import datetime
 
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.plain import one_line, unwritable
+from toolwright.core.json_value import one_line, unwritable
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
 

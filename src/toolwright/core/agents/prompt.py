@@ -20,14 +20,12 @@ from toolwright.core.checks import (
 )
 from toolwright.core.env.env import EnvVar, Variable, declared_variables, name_error, read_env, stored_only
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, plain_names
 from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice, check_model
-from toolwright.core.plain import plain_names
 from toolwright.core.schemas.output import Output
 from toolwright.core.text import hint
-from toolwright.core.tools.decorator import as_tools
 from toolwright.core.tools.relations import AgentTool, SubagentToolConfig, SubpromptConfig
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Tool, as_tools
 
 _MOST_TOKENS = 2**31
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from toolwright.core.json_value import JSON
 from toolwright.core.model import TextDelta
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.schemas.meta import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, RunStatus, StopReason, Usage

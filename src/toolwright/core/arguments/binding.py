@@ -14,8 +14,7 @@ from toolwright.core.arguments.errors import FieldError, InvalidArguments, built
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.depends import Dependency
 from toolwright.core.forms import exception_text, form_error
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import Path, plain, spell
+from toolwright.core.json_value import JSON, JSONObject, Path, plain, spell
 from toolwright.core.text import error_text
 
 _UNCHANGING = (str, int, float, bool, Enum, type(None))

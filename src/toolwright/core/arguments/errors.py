@@ -10,9 +10,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from toolwright.core.forms import ARGUMENTS, LIMITS, form_error, is_of_another_form, limit_error
-from toolwright.core.json_value import JSON, dumps_unescaped
+from toolwright.core.json_value import JSON, Path, dumps_unescaped, spell
 from toolwright.core.limits import MOST_ERRORS
-from toolwright.core.plain import Path, spell
 from toolwright.core.text import brief
 
 Kind = jsonschema_rs.ValidationErrorKind

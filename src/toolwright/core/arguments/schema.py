@@ -7,8 +7,7 @@ from urllib.parse import quote, unquote
 import jsonschema_rs
 
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import Path, spell
+from toolwright.core.json_value import JSON, JSONObject, Path, spell
 from toolwright.core.text import brief, sentence
 
 _MOST_WHY = 500  # maximum characters of a reason

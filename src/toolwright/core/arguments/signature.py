@@ -30,8 +30,7 @@ from toolwright.core.dependencies.depends import (
     runs_on_loop,
 )
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import plain
+from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.core.text import sentence
 
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments):\s*$")

@@ -9,16 +9,8 @@ from enum import Enum
 from functools import partial
 from typing import Annotated, Any, Literal, NewType, TypeAlias, Union, get_args, get_origin
 
+import pydantic
 import typing_extensions
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    Field,
-    PydanticSchemaGenerationError,
-    PydanticUserError,
-    TypeAdapter,
-    ValidationError,
-)
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.warnings import UnsupportedFieldAttributeWarning
@@ -27,21 +19,21 @@ from pydantic_core import SchemaError
 from toolwright.core.arguments.binding import fresh, is_plain_scalar, is_shared, misfit_default
 from toolwright.core.env.env import Secret
 from toolwright.core.errors import DefinitionError, InvalidJSON
-from toolwright.core.plain import plain
+from toolwright.core.json_value import plain
 from toolwright.core.text import sentence
 
 
-def adapter_of(annotation: Any, what: str) -> TypeAdapter[object]:  # any annotation
+def adapter_of(annotation: Any, what: str) -> pydantic.TypeAdapter[object]:  # any annotation
     """Return the adapter of a type. Raises `DefinitionError`, whose message begins with `what`."""
     try:
         with warnings.catch_warnings():
             # Pydantic supports aliases only for a model's fields; here the alias is the parameter's name in JSON.
             warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
-            return TypeAdapter[object](annotation)
+            return pydantic.TypeAdapter[object](annotation)
     except (
-        PydanticUserError,
+        pydantic.PydanticUserError,
         PydanticUndefinedAnnotation,
-        PydanticSchemaGenerationError,
+        pydantic.PydanticSchemaGenerationError,
         SchemaError,
     ) as error:
         why = " ".join(str(error).partition("For further information")[0].split())
@@ -61,7 +53,7 @@ def exactly(member: Any) -> Any:  # any annotation
     bare = _bare(member)
     if get_origin(bare) is not Literal:
         return member
-    return Annotated[member, BeforeValidator(partial(_checked, get_args(bare)))]
+    return Annotated[member, pydantic.BeforeValidator(partial(_checked, get_args(bare)))]
 
 
 def _checked(options: tuple[object, ...], value: object) -> object:
@@ -137,7 +129,7 @@ class TypeReader:
             return self._dict(arguments, path)
         return self._simple(annotation, origin, path)
 
-    def read_model(self, model: type[BaseModel]) -> None:
+    def read_model(self, model: type[pydantic.BaseModel]) -> None:
         """Check the fields of `args=Model`, whose names are the argument names."""
         self._structure(model, "", self._model)
 
@@ -165,7 +157,10 @@ class TypeReader:
 
     def _annotated(self, arguments: tuple[object, ...], path: str) -> Annotation:
         kind, *written = arguments
-        notes = [each if (text := note_text(each)) is None else Field(description=text) for each in written]
+        notes = [
+            each if (text := note_text(each)) is None else pydantic.Field(description=text)
+            for each in written
+        ]
         if any(not isinstance(note, FieldInfo) for note in notes):
             self.builds = self.classes = True
         return Annotated[(self.read(kind, path), *notes)]
@@ -338,7 +333,7 @@ class TypeReader:
         """
         try:
             return fresh(adapter_of(annotation, f"Tool {self._tool!r}: parameter {path!r}"), value)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             raise self._definition_error(path, misfit_default(value, error)) from None
 
     def refuse(self, path: str, annotation: Annotation) -> DefinitionError:
@@ -370,7 +365,7 @@ def noted(annotation: Annotation) -> str | None:
 
 def model_fields(annotation: Annotation) -> dict[str, FieldInfo]:
     """Return the fields of a model, with forward references resolved."""
-    model: type[BaseModel] = annotation
+    model: type[pydantic.BaseModel] = annotation
     model.model_rebuild(raise_errors=False)
     return model.model_fields
 
@@ -409,7 +404,7 @@ def _required(annotation: Annotation) -> list[Annotation]:
 
 
 def _is_model(annotation: Annotation) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel)
 
 
 def _is_typed_dict(annotation: Annotation) -> bool:

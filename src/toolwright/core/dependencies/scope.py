@@ -10,6 +10,7 @@ from inspect import isawaitable
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from toolwright.core.checks import brief_value
+from toolwright.core.concurrency import GRACE, abandon
 from toolwright.core.dependencies.depends import (
     Dependency,
     DependencyReader,
@@ -21,7 +22,6 @@ from toolwright.core.dependencies.depends import (
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.state.state import ThreadState
-from toolwright.core.supervision import GRACE, abandon
 from toolwright.core.value import changed
 
 Opening: TypeAlias = AbstractAsyncContextManager[Any]

@@ -7,9 +7,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.errors import DefinitionError, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, unwritable
 from toolwright.core.limits import MOST_NAMES
-from toolwright.core.plain import NOT_WRITABLE, unwritable
 from toolwright.core.text import brief, sentence
 from toolwright.core.value import value
 

@@ -17,8 +17,7 @@ from urllib.parse import quote, quote_plus
 
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.text import CUT
 from toolwright.core.value import changed
 

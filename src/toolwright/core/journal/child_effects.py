@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from toolwright.core.env.env import EnvChange, VariablesRequest
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.child import ChildEnd
 from toolwright.core.threads.event import EventDraft

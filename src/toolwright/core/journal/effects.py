@@ -10,37 +10,69 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Plan
-from toolwright.core.journal.child_effects import (
-    Activated,
-    BackOff,
-    CancelChildren,
-    CheckRequest,
-    ChildLimit,
-    Close,
-    CloseRequest,
-    FulfillRequest,
-    HandOff,
-    Notify,
-    OpenRequest,
-    Report,
-    SetValue,
-    Spawn,
-    Speak,
-    Stop,
-    Terminate,
-)
-from toolwright.core.journal.mcp_effects import (
-    AcceptMcpTool,
-    AddNestedCall,
-    HoldMcpTool,
-    PinMcpTool,
-    UnholdMcpTool,
-)
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.journal import child_effects
+from toolwright.core.json_value import JSONObject
+from toolwright.core.mcp.servers import McpDefinition
+from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage
+from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
-from toolwright.core.value import Record, value
+from toolwright.core.value import Record, changed, value
+
+
+@value
+class PinMcpTool:
+    """Record the definition of a tool at its first use by an agent. No effect at later uses."""
+
+    definition: McpDefinition
+
+
+@value
+class McpToolEffect:
+    """Base of effects on the recorded definition of a tool."""
+
+    agent_id: str
+    server: str
+    tool: str
+    at: datetime
+
+
+@value
+class HoldMcpTool(McpToolEffect):
+    """Hold a tool back because its definition has changed: `held` is the digest to be accepted.
+
+    No effect if the tool is not recorded, has this digest, or is already held back with it.
+    """
+
+    held: str
+    definition: JSONObject
+
+
+@value
+class AcceptMcpTool(McpToolEffect):
+    """Accept the held definition of a tool. Conflict: `mcp_tool`, if it is not `held`."""
+
+    held: str
+
+
+@value
+class UnholdMcpTool(McpToolEffect):
+    """Release a held-back tool whose old definition is in use again. No effect if it is not held back."""
+
+
+@value
+class AddNestedCall:
+    """Create a waiting call from outside any run, as a child of another call of its thread.
+
+    The other call is its `parent_id`. The thread's subscribers receive the `events`. Conflict: `call`, if a call with
+    this id exists, or if the parent does not exist, belongs to another thread or has ended; `thread`, if the thread
+    does not exist.
+    """
+
+    call: Call
+    events: tuple[EventDraft, ...] = ()
+
 
 Guard: TypeAlias = Literal[
     "duplicate",  # a row with this id or external id exists
@@ -451,23 +483,23 @@ Effect: TypeAlias = (
     | AgentEffect
     | ContextEffect
     | AddNestedCall
-    | Spawn
-    | Speak
-    | Report
-    | Notify
-    | Close
-    | CancelChildren
-    | Stop
-    | Terminate
-    | HandOff
-    | Activated
-    | BackOff
-    | SetValue
-    | OpenRequest
-    | CloseRequest
-    | ChildLimit
-    | CheckRequest
-    | FulfillRequest
+    | child_effects.Spawn
+    | child_effects.Speak
+    | child_effects.Report
+    | child_effects.Notify
+    | child_effects.Close
+    | child_effects.CancelChildren
+    | child_effects.Stop
+    | child_effects.Terminate
+    | child_effects.HandOff
+    | child_effects.Activated
+    | child_effects.BackOff
+    | child_effects.SetValue
+    | child_effects.OpenRequest
+    | child_effects.CloseRequest
+    | child_effects.ChildLimit
+    | child_effects.CheckRequest
+    | child_effects.FulfillRequest
 )
 
 MAY_FIND_NOTHING = frozenset[type](
@@ -480,12 +512,12 @@ MAY_FIND_NOTHING = frozenset[type](
             DropPlan,
             DropMind,
             UnlinkBlock,
-            CloseRequest,
+            child_effects.CloseRequest,
         ),
         # They follow the state of other rows, which can have changed in the meantime.
         *(SetVector, HoldMcpTool, UnholdMcpTool),
         # They affect any number of rows, including none: followers, children in progress, and plans.
-        *(Announce, CancelChildren, MovePlans),
+        *(Announce, child_effects.CancelChildren, MovePlans),
     }
 )
 """Effects that do nothing if their row does not exist. All other effects that need a row fail with a conflict."""
@@ -496,3 +528,30 @@ def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:
     deliveries = [each.delivery for each in effects if isinstance(each, Deliver | FirePlan)]
     deliveries += [each for post in effects if isinstance(post, Post) for each in post.deliveries]
     return sorted(deliveries, key=lambda each: each.thread.id)
+
+
+def traced(effects: Sequence[Effect], traceparent: str | None) -> Sequence[Effect]:
+    """Return the effects with their new runs assigned to that W3C trace context."""
+    return effects if traceparent is None else [_traced(each, traceparent) for each in effects]
+
+
+def _traced(effect: Effect, traceparent: str) -> Effect:
+    match effect:
+        case child_effects.Spawn() | child_effects.Speak():
+            return changed(effect, run=changed(effect.run, traceparent=traceparent))
+        case Deliver():
+            return changed(effect, delivery=_delivery(effect.delivery, traceparent))
+        case Post() if effect.deliveries:
+            return changed(
+                effect, deliveries=tuple([_delivery(each, traceparent) for each in effect.deliveries])
+            )
+        case child_effects.Notify():
+            return changed(effect, notice=_delivery(effect.notice, traceparent))
+        case child_effects.Report() if effect.notice is not None:
+            return changed(effect, notice=_delivery(effect.notice, traceparent))
+        case _:
+            return effect
+
+
+def _delivery(delivery: Delivery, traceparent: str) -> Delivery:
+    return changed(delivery, run=changed(delivery.run, traceparent=traceparent))

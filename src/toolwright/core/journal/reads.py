@@ -9,8 +9,8 @@ from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
 from toolwright.core.env.env import VariablesRequest
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.mcp.records import McpDefinition
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.mcp.servers import McpDefinition
+from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread

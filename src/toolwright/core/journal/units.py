@@ -15,10 +15,10 @@ from typing import Literal
 
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange
 from toolwright.core.journal.effects import Effect, Guard
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import Call, CallChange
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import InboxChange, InboxEvent

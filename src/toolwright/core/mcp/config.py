@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.forms import MOST_TOOLS, Form, NonEmptyText, form_error
-from toolwright.core.plain import NOT_ONE_LINE, one_line
+from toolwright.core.json_value import NOT_ONE_LINE, one_line
 from toolwright.core.text import sentence
 from toolwright.core.tools.approval import Approval
 from toolwright.core.tools.http.execution import execution_errors

@@ -7,9 +7,8 @@ from typing import Literal, TypeAlias
 
 from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.errors import DefinitionError, InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps, has_more_values, one_line, plain
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NESTING, MAX_SCHEMA_VALUES
-from toolwright.core.plain import has_more_values, one_line, plain
 from toolwright.core.text import brief, clean_text, sentence
 from toolwright.core.tools.mcp import McpCall, McpServer
 from toolwright.core.tools.tool import Tool

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
-from toolwright.core.plain import one_line
+from toolwright.core.json_value import one_line
 from toolwright.core.value import value
 
 Permitted: TypeAlias = Literal["all", "read_only", "none"] | frozenset[str]

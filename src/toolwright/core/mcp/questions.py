@@ -12,8 +12,8 @@ from toolwright.core.arguments.validator import ResultValidator
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.forms import exception_text
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.results.result import ToolResult
-from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, SAMPLE, Action, Elicited, form_of
+from toolwright.core.results import ToolResult
+from toolwright.core.state.state import ELICIT, ELICIT_TIMEOUT, SAMPLE, Action, Elicited, form_of
 from toolwright.core.text import error_text, sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.tool import Tool

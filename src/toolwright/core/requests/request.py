@@ -20,12 +20,12 @@ from toolwright.core.agents.config import ContextForm
 from toolwright.core.errors import InvalidConfiguration, InvalidJSON
 from toolwright.core.forms import form_error
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
-from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_ERRORS
-from toolwright.core.model import ModelSettings, Reasoning
-from toolwright.core.plain import (
+from toolwright.core.json_value import (
+    JSON,
     NOT_ONE_LINE,
     NOT_WRITABLE,
+    JSONObject,
+    dumps,
     has_more_values,
     one_line,
     plain,
@@ -33,6 +33,8 @@ from toolwright.core.plain import (
     surely_longer,
     unwritable,
 )
+from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_ERRORS
+from toolwright.core.model import ModelSettings, Reasoning
 from toolwright.core.text import sentence
 
 MAX_REQUEST = 10 * 1024 * 1024

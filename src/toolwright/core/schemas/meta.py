@@ -8,7 +8,7 @@ from pydantic_core import from_json
 from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.schemas.state_paths import OUTPUT_PATH, OutputPath, read_output_path
 from toolwright.core.value import value
 

@@ -13,9 +13,8 @@ from toolwright.core.checks import brief_value
 from toolwright.core.env.logs import internal_errors
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_text import NotJson, parse_json
-from toolwright.core.json_value import JSON, dumps
+from toolwright.core.json_value import JSON, dumps, plain
 from toolwright.core.model import AnswerSchema, ModelResponse
-from toolwright.core.plain import plain
 from toolwright.core.schemas.schema_tool import read_schema
 from toolwright.core.text import error_text
 from toolwright.core.threads.message import Message

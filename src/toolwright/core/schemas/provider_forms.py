@@ -12,21 +12,22 @@ from toolwright.core.arguments.schema import Subschemas, with_parts
 from toolwright.core.json_value import (
     JSON,
     JSONObject,
+    Path,
     dumps_unescaped,
     has_half_characters,
     without_surrogates,
 )
 from toolwright.core.model import ToolDefinition
-from toolwright.core.plain import Path
-from toolwright.core.schemas.property_names import PropertyNames, described
 from toolwright.core.schemas.provider_rules import (
     DIALECTS,
     PROPERTY_NAME,
     ROOT_KEYWORDS,
     TOOL_NAME,
+    PropertyNames,
     Provider,
     broken_rule,
     compiles,
+    described,
     is_array,
 )
 from toolwright.core.text import brief

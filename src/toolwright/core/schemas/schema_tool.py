@@ -14,7 +14,16 @@ from toolwright.core.arguments.schema import (
 )
 from toolwright.core.checks import brief_value, check_line
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import (
+    JSON,
+    JSONObject,
+    Path,
+    has_more_values,
+    one_line,
+    plain,
+    spell,
+    surely_longer,
+)
 from toolwright.core.limits import (
     MAX_DESCRIPTION,
     MAX_ID,
@@ -23,7 +32,6 @@ from toolwright.core.limits import (
     MAX_SCHEMA_VALUES,
     MOST_ERRORS,
 )
-from toolwright.core.plain import Path, has_more_values, one_line, plain, spell, surely_longer
 from toolwright.core.schemas.meta import META_PROPERTIES, REASONING, SCOPES, Meta
 from toolwright.core.schemas.state_paths import OutputPath, read_output_path
 from toolwright.core.text import brief, sentence

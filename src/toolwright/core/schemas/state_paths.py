@@ -12,9 +12,18 @@ from toolwright.core.arguments.errors import FieldError, InvalidArguments, type_
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_text import TooManyValues, ValueCount
-from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
+from toolwright.core.json_value import (
+    JSON,
+    JSONObject,
+    Path,
+    deeper,
+    dumps,
+    dumps_unescaped,
+    has_more_values,
+    plain,
+    surely_longer,
+)
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NESTING, MAX_STATE
-from toolwright.core.plain import Path, deeper, has_more_values, plain, surely_longer
 from toolwright.core.state.checks import key as checked_key
 from toolwright.core.text import brief
 from toolwright.core.value import value

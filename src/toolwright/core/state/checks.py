@@ -7,9 +7,16 @@ from typing import cast
 
 from toolwright.core.checks import brief_value, misfit
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
-from toolwright.core.plain import NOT_WRITABLE, plain, unwritable
-from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_parts
+from toolwright.core.json_value import (
+    JSON,
+    NOT_WRITABLE,
+    JSONObject,
+    dumps,
+    dumps_unescaped,
+    plain,
+    unwritable,
+)
+from toolwright.core.results import Attachment, AttachmentRef, InvalidField, checked_parts
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import BUILT_IN
 

@@ -11,15 +11,13 @@ from uuid import uuid4
 from toolwright.core.checks import brief_value, check_kind
 from toolwright.core.env.env import EnvType, EnvVar, Tenvs, checked_name, read_env, stored_only
 from toolwright.core.errors import InvalidRequest, ModelError, NotFound
-from toolwright.core.files.drafts import FileDrafts, NoFiles, as_bytes, written_file
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.files import FileDrafts, NoFiles, as_bytes, written_file
+from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.core.limits import MAX_ATTACHMENT
-from toolwright.core.plain import plain
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.state import checks as given
-from toolwright.core.state.questions import Elicited, Sampled, question, sampling
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
+from toolwright.core.state.state import Elicited, Sampled, question, sampling
 from toolwright.core.text import brief
 from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.event import EventDraft

@@ -9,8 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.plain import NOT_WRITABLE, plain, unwritable
+from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, dumps, plain, unwritable
 from toolwright.core.text import quantity
 from toolwright.core.value import changed, value
 

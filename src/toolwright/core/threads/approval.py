@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias, cast
 
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.text import quantity
 from toolwright.core.value import value
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Literal, TypeAlias, cast
 
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.message import Message, Sent
 from toolwright.core.threads.run import Side, Usage

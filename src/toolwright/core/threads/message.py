@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSON
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.run import Side
 from toolwright.core.value import value
 

@@ -12,7 +12,7 @@ from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import OUTSIDE_TIMEOUT
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 
 Predicate: TypeAlias = Callable[[JSONObject], "bool | Awaitable[bool]"]
 """Returns whether a call with these validated arguments needs an approval."""

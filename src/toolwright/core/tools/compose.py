@@ -7,13 +7,11 @@ from typing import cast
 from toolwright.core.arguments.schema import Subschema, Subschemas, members_of, property_of, with_parts
 from toolwright.core.checks import brief_value, check_callee, misfit
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import Path, spell
+from toolwright.core.json_value import JSON, JSONObject, Path, spell
 from toolwright.core.schemas.meta import REASONING, offered
 from toolwright.core.schemas.schema_tool import free_name, read_schema
 from toolwright.core.text import sentence
-from toolwright.core.tools.decorator import as_tool
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Tool, as_tool
 
 _REASON: JSONObject = {"type": "string", "description": "Why this tool is called, in a sentence."}
 _NULL: JSONObject = {"type": "null"}

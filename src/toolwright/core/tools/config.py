@@ -7,15 +7,13 @@ from toolwright.core.arguments.errors import type_name
 from toolwright.core.arguments.schema import compile_schema
 from toolwright.core.env.env import LONGEST_NAME, NamedVariable, Variable, merged, name_error
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
-from toolwright.core.files.file import ANY_TYPE, clean_mime_type
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.files import ANY_TYPE, clean_mime_type
+from toolwright.core.json_value import JSON, NOT_ONE_LINE, JSONObject, has_more_values, one_line, plain
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, MAX_SCHEMA_VALUES, MOST_ERRORS
-from toolwright.core.plain import NOT_ONE_LINE, has_more_values, one_line, plain
 from toolwright.core.schemas.provider_forms import can_be_object
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.approval import Approval, approval_from_json
-from toolwright.core.tools.http.body import Encoding
-from toolwright.core.tools.http.execution import HttpExecution, execution_errors
+from toolwright.core.tools.http.execution import Encoding, HttpExecution, execution_errors
 from toolwright.core.tools.http.url_template import FORM_STYLES, STYLES, Parameter, Place, Style
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")

@@ -17,9 +17,7 @@ from toolwright.core.concurrency import DaemonThreads, is_cancelled
 from toolwright.core.dependencies.scope import Opener, Overrides
 from toolwright.core.env.logs import is_first, logger
 from toolwright.core.errors import DefinitionError
-from toolwright.core.results.content import has_large_file
-from toolwright.core.results.result import ToolResult
-from toolwright.core.results.returned import as_failure, as_result
+from toolwright.core.results import ToolResult, as_failure, as_result, has_large_file
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.pipeline import PreparedCall, refusal
 from toolwright.core.tools.tool import Tool

@@ -14,9 +14,8 @@ from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra, missing_extra
 from toolwright.core.forms import MOST_TOOLS, Form, NonEmptyText, form_error
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, has_more_values
 from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
-from toolwright.core.plain import has_more_values
 from toolwright.core.text import quantity, sentence
 from toolwright.core.tools.config import LONGEST, read_tool_config
 from toolwright.core.tools.tool import Tool
@@ -210,13 +209,13 @@ _IN_PYTHON = {"baseUrl": "base_url", "maxDescription": "max_description"}
 
 
 def _load(source: object, form: ApiForm) -> Api:
-    if _adapter("source").is_url(source):
+    if _reader().is_url(source):
         return _in_thread(lambda: _fetched(str(source), form))
-    return read_document(_adapter("source").load(source), form, None)
+    return read_document(_reader().load(source), form, None)
 
 
 async def _fetched(url: str, form: ApiForm) -> Api:
-    document = await _adapter("source").fetch(url, trusted=True)
+    document = await _reader().fetch(url, trusted=True)
     return read_document(document, form, url)
 
 
@@ -228,7 +227,7 @@ def _in_thread(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 def read_document(document: JSONObject, form: ApiForm, url: str | None) -> Api:
     """Return the tools of a document from this URL, or None for the caller's own document. Raises `DefinitionError`."""
-    read: Callable[[JSONObject, ApiForm, str | None], Api] = _adapter("reader").read_api
+    read: Callable[[JSONObject, ApiForm, str | None], Api] = _reader().read_api
     api = read(document, form, url)
     message = api.errors_line()
     if message is not None:
@@ -246,13 +245,13 @@ async def read_entry(
     An entry that is not `trusted` cannot name files of the server or reach private addresses that are not allowed
     (D13). Raises `DefinitionError`.
     """
-    source = _adapter("source")
-    if source.is_url(entry.source):
-        document = await source.fetch(entry.source, trusted=trusted, allow=allow)
+    reader = await asyncio.to_thread(_reader)
+    if reader.is_url(entry.source):
+        document = await reader.fetch(entry.source, trusted=trusted, allow=allow)
         return await asyncio.to_thread(read_document, document, entry, cast("str", entry.source))
-    if not trusted and source.is_path(entry.source):
+    if not trusted and reader.is_path(entry.source):
         raise DefinitionError("source names a file, which is only allowed in files and code")
-    document = await asyncio.to_thread(source.load, entry.source, folder)
+    document = await asyncio.to_thread(reader.load, entry.source, folder)
     return await asyncio.to_thread(read_document, document, entry, None)
 
 
@@ -324,9 +323,9 @@ def _tools(api: Api) -> OpenAPITools:
     return OpenAPITools(tools, api.faults)
 
 
-def _adapter(module: Literal["source", "reader"]) -> Any:  # a module
-    """Return a module of the adapter, found by its name: the core imports no adapter. Raises `MissingExtra`."""
+def _reader() -> Any:  # a module
+    """Return the module of the adapter, found by its name: the core imports no adapter. Raises `MissingExtra`."""
     try:
-        return import_module(f"toolwright.adapters.openapi.{module}")
+        return import_module("toolwright.adapters.openapi.reader")
     except ImportError as error:
         raise missing_extra("An OpenAPI document", "openapi", error) from error

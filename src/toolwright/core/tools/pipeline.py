@@ -7,15 +7,13 @@ from typing import Protocol
 
 from toolwright.core.arguments.errors import InvalidArguments, join_errors
 from toolwright.core.arguments.validator import RawArguments, ResultValidator
-from toolwright.core.concurrency import cancellations, check_cancelled, in_thread_if_large
+from toolwright.core.concurrency import Supervision, cancellations, check_cancelled, in_thread_if_large
 from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import CannotUnseal, DefinitionError, VariablesRequired
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import Outcome, ToolResult
-from toolwright.core.results.returned import as_failure
+from toolwright.core.results import Outcome, ToolResult, as_failure
 from toolwright.core.schemas.meta import latent_result, read_call
 from toolwright.core.state.state import ThreadState
-from toolwright.core.supervision import Supervision
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.tools.tool import Kind, Tool

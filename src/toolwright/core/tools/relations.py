@@ -2,17 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+import pydantic
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.arguments.validator import ArgumentValidator
@@ -28,7 +18,7 @@ from toolwright.core.tools.approval import Requirement, requirement
 from toolwright.core.tools.mcp import McpCall
 from toolwright.core.value import value
 
-Name: TypeAlias = Annotated[str, Field(min_length=1)]
+Name: TypeAlias = Annotated[str, pydantic.Field(min_length=1)]
 
 
 def _tenv_name(name: str) -> str:
@@ -38,14 +28,14 @@ def _tenv_name(name: str) -> str:
     return name
 
 
-TenvName: TypeAlias = Annotated[str, AfterValidator(_tenv_name)]
+TenvName: TypeAlias = Annotated[str, pydantic.AfterValidator(_tenv_name)]
 
 
-class _Form(BaseModel):
+class _Form(pydantic.BaseModel):
     """A part of a definition, with names in snake_case or as in S0. Raises `DefinitionError` with the invalid field."""
 
     _rules: ClassVar[str] = "an object"
-    model_config = ConfigDict(
+    model_config = pydantic.ConfigDict(
         frozen=True,
         extra="forbid",
         strict=True,
@@ -55,12 +45,14 @@ class _Form(BaseModel):
         defer_build=True,  # most apps do not use them
     )
 
-    @model_validator(mode="wrap")
+    @pydantic.model_validator(mode="wrap")
     @classmethod
-    def _plain_error(cls, value: Any, handler: ModelWrapValidatorHandler["_Form"]) -> "_Form":  # user input
+    def _plain_error(
+        cls, value: Any, handler: pydantic.ModelWrapValidatorHandler["_Form"]
+    ) -> "_Form":  # user input
         try:
             return handler(value)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             first = error.errors()[0]
             steps = first["loc"][:-2] if first["loc"][-1:] == ("[key]",) else first["loc"]
             path = ".".join(str(part) for part in steps if not str(part).startswith(("literal", "function")))
@@ -88,7 +80,7 @@ class SubpromptConfig(_Form):
     init_attachments_property: Name | None = None
     requires_approval: Any = None  # a `Requirement`, or its JSON; parsed by `requirement`
 
-    @field_validator("requires_approval")
+    @pydantic.field_validator("requires_approval")
     @classmethod
     def _read_approval(cls, value: Any) -> Requirement:  # user input
         return requirement(value, cls.__name__)
@@ -104,7 +96,7 @@ class Immediate(_Form):
     _rules: ClassVar[str] = "true, false or an object"
     name_env: Name | None = None
     description_env: Name | None = None
-    scoped_env: tuple[Name, ...] = Field(default=(), strict=False)
+    scoped_env: tuple[Name, ...] = pydantic.Field(default=(), strict=False)
 
     @property
     def designated(self) -> tuple[str, ...]:
@@ -127,7 +119,7 @@ class Resumable(_Form):
 
     _rules: ClassVar[str] = "false or an object"
     receives_messages: Side = "side_a"
-    max_instances: Annotated[int, Field(ge=1)] | None = None
+    max_instances: Annotated[int, pydantic.Field(ge=1)] | None = None
     parent_communication: Literal["implicit", "explicit"] = "implicit"
 
 
@@ -152,17 +144,17 @@ class SubagentToolConfig(_Form):
     resumable: Literal[False] | Resumable = False
     requires_approval: Any = None  # a `Requirement`, or its JSON; parsed by `requirement`
 
-    tenvs: dict[TenvName, JsonValue] = Field(
-        default_factory=dict[str, JsonValue], max_length=MOST_NAMES, repr=False
+    tenvs: dict[TenvName, pydantic.JsonValue] = pydantic.Field(
+        default_factory=dict[str, pydantic.JsonValue], max_length=MOST_NAMES, repr=False
     )
-    pass_tenvs: tuple[TenvName, ...] = Field(default=(), max_length=MOST_NAMES, strict=False)
+    pass_tenvs: tuple[TenvName, ...] = pydantic.Field(default=(), max_length=MOST_NAMES, strict=False)
 
-    @field_validator("requires_approval")
+    @pydantic.field_validator("requires_approval")
     @classmethod
     def _read_approval(cls, value: Any) -> Requirement:  # user input
         return requirement(value, cls.__name__)
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.resumable and self.requires_approval is not None:
             raise DefinitionError(

@@ -14,8 +14,7 @@ from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.env.env import Secret, Tenvs
 from toolwright.core.errors import DefinitionError, TenvsRequired
 from toolwright.core.forms import ARGUMENTS
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import spell
+from toolwright.core.json_value import JSON, JSONObject, spell
 from toolwright.core.text import sentence
 
 

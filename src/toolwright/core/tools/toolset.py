@@ -9,17 +9,14 @@ from toolwright.core.arguments.signature import Handler
 from toolwright.core.arguments.validator import RawArguments
 from toolwright.core.checks import brief_value, check_callee, check_kind
 from toolwright.core.errors import DefinitionError, InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, JSONObject, dumps, plain
 from toolwright.core.model import ToolDefinition
-from toolwright.core.plain import plain
-from toolwright.core.results.result import ToolResult
-from toolwright.core.schemas.property_names import PropertyNames
+from toolwright.core.results import ToolResult
 from toolwright.core.schemas.provider_forms import ProviderForm, ToolError, alias_of, provider_form
-from toolwright.core.schemas.provider_rules import Provider
+from toolwright.core.schemas.provider_rules import PropertyNames, Provider
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.state.state import ThreadState
 from toolwright.core.tools.approval import Requirement, is_needed, needs_approval
-from toolwright.core.tools.decorator import as_tool
 from toolwright.core.tools.function import FunctionExecutor, call_at_once, ends_at_once
 from toolwright.core.tools.pipeline import (
     Executor,
@@ -32,7 +29,7 @@ from toolwright.core.tools.pipeline import (
     missing_variables_error,
     prepare,
 )
-from toolwright.core.tools.tool import Kind, Tool, adapter
+from toolwright.core.tools.tool import Kind, Tool, adapter, as_tool
 from toolwright.core.value import changed, value
 
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]

@@ -3,32 +3,23 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
+from toolwright.core import errors
 from toolwright.core.agents.agent import agent_id_of, home_thread_id_of
 from toolwright.core.broken_rows import exists
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import (
-    InvalidRequest,
-    NotFailed,
-    NotFound,
-    RowBroken,
-    StoreError,
-    ThreadTerminated,
-)
 from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, RetryEvent
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.plain import NOT_ONE_LINE, one_line, plain
+from toolwright.core.json_value import JSON, NOT_ONE_LINE, JSONObject, one_line, plain
 from toolwright.core.ports import Clock, NewId
-from toolwright.core.spaces.space import Entity, Member, Space, SpaceMessage
+from toolwright.core.spaces import Entity, Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_kind, by_text, page
-from toolwright.runtime.journal import EffectCommits, Services
+from toolwright.runtime.journal import EffectCommits, Services, by_id, by_kind, by_text, page
 from toolwright.wire.event import run_event
 
 MAX_CHAIN_DEPTH = 3
@@ -148,7 +139,7 @@ class Deliveries:
                 delivery = await self._message_to(
                     entity_id, message_id, content | remaining, depth=depth, author=author
                 )
-            except RowBroken as error:
+            except errors.RowBroken as error:
                 log.warning("The agent of the entity %s is skipped: %s", entity_id, error)
                 continue
             if delivery is not None:
@@ -218,7 +209,7 @@ class Rounds:
         """Return the current content of the message, the delivered one if its row is broken, None if it was deleted."""
         try:
             message = await self._store.spaces.message(event.event_id)
-        except RowBroken:
+        except errors.RowBroken:
             return str(event.content.get("content"))
         if message is None or message.space_id != event.content.get("spaceId"):
             return None
@@ -267,9 +258,9 @@ class Inboxes:
         delivery = self._deliveries.delivery(receiver.id, "service", self._new_id("svc"), content)
         answer = await self._effect_commits.commit(Deliver(delivery=delivery))
         if isinstance(answer, Conflict):
-            raise StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
+            raise errors.StoreError(f"The agent {agent!r} could not be triggered ({answer.guard}).")
         if not answer.runs:
-            raise ThreadTerminated(
+            raise errors.ThreadTerminated(
                 f"The home thread of the agent {agent!r} is terminated, so no agent answers in it."
             )
         return delivery.event
@@ -284,16 +275,18 @@ class Inboxes:
         place = await self._thread(agent, thread_id)
         thread = await self._store.thread(place)
         if thread is not None and thread.is_over:
-            raise ThreadTerminated(f"The thread {place!r} is terminated, so no agent answers in it.")
+            raise errors.ThreadTerminated(f"The thread {place!r} is terminated, so no agent answers in it.")
         unit = RetryEvent(
             token=self._new_id("unit"), at=self._clock.now(), thread_id=place, event_id=event_id
         )
         conflict = isinstance(await self._store.commit(unit), Conflict)
         event = await self._store.inbox_event(place, event_id)
         if event is None:
-            raise NotFound(f"There is no event {event_id!r} in this inbox.")
+            raise errors.NotFound(f"There is no event {event_id!r} in this inbox.")
         if conflict:
-            raise NotFailed(f"The event {event_id!r} is {event.status}. Only failed events can be retried.")
+            raise errors.NotFailed(
+                f"The event {event_id!r} is {event.status}. Only failed events can be retried."
+            )
         self._motor.wake(place)
         return event
 
@@ -303,7 +296,7 @@ class Inboxes:
             return agent.home_thread_id
         thread = await self._store.thread(by_id("thread", thread_id))
         if thread is None or thread.agent != agent.id:
-            raise NotFound(f"The agent {agent.name!r} has no thread {thread_id!r}.")
+            raise errors.NotFound(f"The agent {agent.name!r} has no thread {thread_id!r}.")
         return thread_id
 
 
@@ -314,4 +307,4 @@ def _check_service(name: str) -> None:
     if not name.strip() or len(name) > LONGEST_NAME:
         error = f"must be a name of 1 to {LONGEST_NAME} characters"
     if error is not None:
-        raise InvalidRequest(f"serviceName {error}.", [{"path": "serviceName", "message": error}])
+        raise errors.InvalidRequest(f"serviceName {error}.", [{"path": "serviceName", "message": error}])

@@ -39,10 +39,8 @@ from toolwright.core.ports import Clock
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.keepers import Keepers
-from toolwright.runtime.agents.minds import check_mind
-from toolwright.runtime.checks import by_id, by_kind, by_list, page
-from toolwright.runtime.journal import EffectCommits, Services
+from toolwright.runtime.agents.minds import Keepers, check_mind
+from toolwright.runtime.journal import EffectCommits, Services, by_id, by_kind, by_list, page
 
 if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # not loaded by most apps

@@ -1,11 +1,11 @@
-"""Minds: goals, memories and plans of agents. The service edits them here by the same rules as the toolkit `mind`."""
+"""Minds: goals, memories and plans of agents, their owners' ids, and plans that are due."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
-from toolwright.core.agents.agent import Reach
+from toolwright.core.agents.agent import Reach, agent_of_keeper, keeper_of, user_of_keeper
 from toolwright.core.agents.mind import (
     MOST_GOALS,
     MOST_MEMORIES,
@@ -20,26 +20,69 @@ from toolwright.core.agents.mind import (
     changed_goals,
     changed_memories,
     changed_plans,
+    next_run,
 )
 from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
-from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.checks import invalid_value
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import InvalidRequest, NotFound, StoreError
 from toolwright.core.journal.effects import (
     CheckMind,
     Delete,
     DropPlan,
     Effect,
+    FirePlan,
     MindKind,
     Put,
     SetPlan,
+    SetTimer,
 )
-from toolwright.core.journal.units import Conflict
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Apply, Committed, Conflict
+from toolwright.core.json_value import JSONObject
 from toolwright.core.text import brief, sentence
+from toolwright.core.threads.inbox import Delivery
+from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import MissingTenvs
-from toolwright.core.value import Record
+from toolwright.core.value import Record, changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.keepers import Keepers
-from toolwright.runtime.checks import by_list, page
-from toolwright.runtime.journal import EffectCommits, Services
+from toolwright.runtime.agents.inboxes import Deliveries
+from toolwright.runtime.journal import EffectCommits, Services, by_kind, by_list, can_be_id, page
+
+
+async def person_of(store: Store, user_id: str) -> str:
+    """Return the id of the person to whom a thread with that user belongs.
+
+    This is the entity with that id or external id, or the user id itself if there is none.
+    """
+    if not can_be_id(user_id):
+        return user_id
+    entity = await store.entity(user_id) or await store.entity_by_external_id(user_id)
+    return user_id if entity is None else entity.id
+
+
+class Keepers:
+    """Finds owner ids by the name or id of an agent, and by user. Raises `NotFound` for an unknown agent."""
+
+    def __init__(self, store: Store, agents: Agents) -> None:
+        self._store = store
+        self._agents = agents
+
+    async def keeper_id(self, agent: str, user_id: str | None = None) -> str:
+        """Return the owner id of the agent's own data, or of its data for that user."""
+        agent_id = (await self._agents.get(agent)).id
+        if user_id is None:
+            return agent_id
+        by_kind("userId", user_id, str, "text")
+        if not user_id:
+            raise invalid_value("userId", "must not be empty; omit it for the agent's own")
+        return keeper_of(agent_id, await person_of(self._store, user_id))
+
+    async def people(self, agent: str) -> Sequence[str]:
+        """Return the ids of the people for whom the agent stores data, up to 1,000."""
+        keeper_ids = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
+        return [user_id for each in keeper_ids if (user_id := user_of_keeper(each)) is not None]
+
 
 T = TypeVar("T", bound=Record)
 C = TypeVar("C")
@@ -271,3 +314,100 @@ def require_home_tenvs(missing_home_tenvs: MissingTenvs) -> None:
                 f"tools require: {missing_home_tenvs}"
             )
         )
+
+
+log = logger("toolwright.runtime")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Plans:
+    """Fires plans. `wake` wakes the thread that received the event."""
+
+    def __init__(
+        self, services: Services, agents: Agents, deliveries: Deliveries, wake: Callable[[str], None]
+    ) -> None:
+        self._agents = agents
+        self._store = services.store
+        self._deliveries = deliveries
+        self._wake = wake
+        self._clock = services.clock
+        self._new_id = services.new_id
+
+    async def fire(self, plan_key: str) -> None:
+        """Deliver the plan `<keeper>:<plan_id>` if it is due, and schedule its next time.
+
+        A plan that was missed while no process was running is delivered once. If the app has changed so that the agent
+        cannot have a home thread, the plan is skipped this time. A person's plan ends with the thread that it wakes.
+        """
+        agent_id, _, plan_id = plan_key.rpartition(":")
+        while True:  # retry if the plan has changed since it was read
+            plan = await self._store.records.one(Plan, agent_id, plan_id)
+            if plan is None:
+                return
+            if plan.next_run_at > self._clock.now():  # the clock was set back: its timer is kept
+                await self._commit(SetTimer(name=plan.timer, due=plan.next_run_at))
+                return
+            next_plan = self._next_firing(plan)
+            thread = None if plan.thread_id is None else await self._store.thread(plan.thread_id)
+            refusal = await self._refusal(plan, thread)
+            if refusal is not None:
+                log.error("The plan %r of %s is skipped: %s.", plan_id, agent_id, refusal)
+                await self._commit(_plan_effect(plan, next_plan if plan.thread_id is None else None))
+                return
+            delivery = self._delivery(plan, thread)
+            fired = FirePlan(plan=plan, then=next_plan, delivery=delivery)
+            match await self._commit(fired):
+                case Committed():
+                    self._wake(delivery.thread.id)
+                    return
+                case Conflict(guard="plan"):
+                    continue  # it was changed or deleted in the meantime
+                case Conflict(guard="duplicate"):
+                    # It has fired for this time, and was then rewritten with its previous time.
+                    await self._commit(_plan_effect(plan, next_plan))
+                    return
+                case Conflict(guard=guard):
+                    raise StoreError(f"The plan {plan_id!r} of the agent {agent_id!r} was refused ({guard}).")
+
+    async def _refusal(self, plan: Plan, thread: Thread | None) -> str | None:
+        """Return the reason why the plan cannot be delivered, or None."""
+        if plan.thread_id is not None:
+            is_terminated = thread is None or thread.is_over
+            return f"the thread {plan.thread_id!r} is terminated" if is_terminated else None
+        missing = await self._agents.missing_home_tenvs(plan.agent_id)
+        return f"without a home thread: {missing}" if missing else None
+
+    async def _commit(self, effect: Effect) -> Committed | Conflict:
+        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+        return await self._store.commit(unit)
+
+    def _next_firing(self, plan: Plan) -> Plan | None:
+        """Return the plan after this firing, or None if it ends."""
+        if plan.cron is None:
+            return None
+        try:
+            return changed(plan, next_run_at=next_run(plan.cron, plan.timezone, self._clock.now()))
+        except InvalidRequest as error:  # its time zone no longer exists, or this was its last time
+            log.warning(
+                "The plan %r of the agent %s will not run again: %s", plan.id, plan.agent_id, error.message
+            )
+            return None
+
+    def _delivery(self, plan: Plan, thread: Thread | None) -> Delivery:
+        due = (plan.next_run_at - _EPOCH) // timedelta(microseconds=1)
+        content: JSONObject = {
+            "planId": plan.id,
+            "name": plan.name,
+            "instruction": plan.instruction,
+            "scheduledAt": plan.next_run_at.isoformat(),
+        }
+        event_id = f"plan:{plan.id}:{due}"
+        return self._deliveries.delivery(
+            agent_of_keeper(plan.agent_id), "plan", event_id, content, thread=thread
+        )
+
+
+def _plan_effect(plan: Plan, then: Plan | None) -> Effect:
+    """Return the effect that reschedules or deletes a plan whose time has passed."""
+    return DropPlan(agent_id=plan.agent_id, id=plan.id) if then is None else SetPlan(plan=then)

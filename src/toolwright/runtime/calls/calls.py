@@ -10,13 +10,12 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal, Protocol
 
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import Outcome, Pending, ToolResult
-from toolwright.core.state.questions import ELICIT
+from toolwright.core.results import AttachmentRef, Outcome, Pending, ToolResult
+from toolwright.core.state.state import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import terms_to_json
 from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of
@@ -39,8 +38,8 @@ from toolwright.runtime.calls.visible import timeout_message as timed_out_messag
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
-from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.mcp.definitions import follow, pin
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.mcp import follow, pin
 from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending

@@ -4,20 +4,18 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.concurrency import Supervision, in_thread_if_large
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import CALL_ID
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.json_value import JSON
 from toolwright.core.mcp.questions import OpenForms
 from toolwright.core.ports import Bus
-from toolwright.core.results.result import Outcome, Pending, ToolResult
-from toolwright.core.results.returned import attached_text
+from toolwright.core.results import Outcome, Pending, ToolResult, attached_text
 from toolwright.core.state.sandbox import Sandbox
-from toolwright.core.supervision import Supervision
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.function import ends_at_once
@@ -26,8 +24,8 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.env import Environment
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.state.state import Invoke, RunState
 from toolwright.runtime.threads.thread_tree import children_of
 

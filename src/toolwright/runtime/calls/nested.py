@@ -10,12 +10,11 @@ from typing import cast
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelResponse
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.compaction import refers
 from toolwright.core.threads.message import Message
@@ -25,7 +24,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, as_read_by_side
-from toolwright.runtime.env.redaction import clean_arguments, clean_message
+from toolwright.runtime.env import clean_arguments, clean_message
 from toolwright.runtime.model.answer import message_calls, new_call, sent_with
 from toolwright.runtime.state.state import RunState
 from toolwright.wire.result import result_from_json, s3_pending

@@ -7,7 +7,7 @@ from functools import partial
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.journal.child_effects import SetValue
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.schemas.meta import called_instance, read_recorded_call
 from toolwright.core.schemas.state_paths import (
     OutputPath,

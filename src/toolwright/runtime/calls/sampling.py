@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelRequest, ModelSettings
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.message import Message, Role
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.model.ask import ModelAnswers
@@ -41,7 +41,7 @@ def _request(context: RunContext, arguments: Mapping[str, JSON]) -> ModelRequest
         )
         for message in cast("list[JSONObject]", arguments["messages"])
     ]
-    request: Mapping[str, Any] = arguments  # built by `core/state/questions.py`
+    request: Mapping[str, Any] = arguments  # built by `core/state/state.py`
     return ModelRequest(
         messages=tuple(messages),
         system=str(request.get("system") or ""),

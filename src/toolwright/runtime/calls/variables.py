@@ -14,7 +14,7 @@ from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.effects import SetTimer
 from toolwright.core.journal.units import Leaving, Park
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.state.questions import ELICIT_TIMEOUT
+from toolwright.core.state.state import ELICIT_TIMEOUT
 from toolwright.core.threads.approval import Terms
 from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import EventDraft
@@ -25,7 +25,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.calls.request_state import resolver
 from toolwright.runtime.context.commit import Answered, Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import ThreadEnv
+from toolwright.runtime.env import ThreadEnv
 from toolwright.wire.event import run_event, tool_event
 
 EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]

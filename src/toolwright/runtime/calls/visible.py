@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from toolwright.core.agents.agent import home_thread_id_of
+from toolwright.core.agents.agent import ENTER_SPACE, home_thread_id_of
 from toolwright.core.env.redact import Redactor
 from toolwright.core.journal.effects import Edit, Post, Source
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import CallShown, Entity
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import CallShown, Entity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.tools.tool import Kind, Tool
-from toolwright.core.tools.toolkits import ENTER_SPACE
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
-from toolwright.runtime.env.redaction import clean_call
+from toolwright.runtime.env import clean_call
 from toolwright.runtime.spaces.membership import RedactableEffect
 from toolwright.wire.call import visible_call_message
 from toolwright.wire.event import outcome_event, tool_event

@@ -8,7 +8,7 @@ from datetime import timedelta
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Leaving, Park, Result
 from toolwright.core.json_value import JSON
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import Calls

@@ -9,8 +9,7 @@ from toolwright.core.env.env import EnvChange, EnvInput, EnvRow, EnvTypes, EnvVa
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesRequired
 from toolwright.core.journal.child_effects import CheckRequest, ChildLimit, FulfillRequest
 from toolwright.core.journal.effects import Effect, SetTimer
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.threads.run import Run
@@ -19,11 +18,10 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.variables import still_missing
-from toolwright.runtime.checks import by_id, can_be_id, refuse_object
-from toolwright.runtime.children.start import ChildStart, NewChildRows, birth_from_json
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.journal import Services
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.children.child import ChildStart, NewChildRows, birth_from_json
+from toolwright.runtime.env import Environment
+from toolwright.runtime.journal import Services, by_id, can_be_id, refuse_object
+from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import subagent_event
 
 LOOK_AGAIN = 1.0  # seconds until this process checks again whether it drives the journal

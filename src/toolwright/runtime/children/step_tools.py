@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import SUBAGENT_CREATE, SUBAGENT_MESSAGE
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import CannotUnseal, InvalidRequest
-from toolwright.core.journal.mcp_effects import HoldMcpTool
+from toolwright.core.journal.effects import HoldMcpTool
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
@@ -16,14 +17,12 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.relations import AgentCall, Immediate, Lifecycle, SubagentToolConfig, is_on
 from toolwright.core.tools.tool import Tool
-from toolwright.core.tools.toolkits import SUBAGENT_CREATE, SUBAGENT_MESSAGE
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import ThreadEnv
-from toolwright.runtime.env.redaction import clean_arguments
-from toolwright.runtime.mcp.offer import McpOffers
+from toolwright.runtime.env import ThreadEnv, clean_arguments
+from toolwright.runtime.mcp import McpOffers
 from toolwright.wire.event import mcp_held_event
 from toolwright.wire.text import readable
 

@@ -4,22 +4,14 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+from toolwright.core import errors
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.arguments.errors import InvalidArguments, invalid_text, within
 from toolwright.core.env.env import Variable
-from toolwright.core.errors import (
-    CannotSeal,
-    DefinitionError,
-    InvalidRequest,
-    NoRoom,
-    NotFound,
-    ThreadTerminated,
-)
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import File
+from toolwright.core.files import File, FileDrafts
 from toolwright.core.journal.child_effects import ChildLimit, HandOff, OpenRequest, Spawn, Speak
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import Outcome, Pending, ToolResult
+from toolwright.core.results import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.child import Link
@@ -30,9 +22,9 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.nested import message_in, paths
 from toolwright.runtime.calls.variables import waiting_json
-from toolwright.runtime.children.start import ChildStart, NewChildRows
+from toolwright.runtime.children.child import ChildStart, NewChildRows
 from toolwright.runtime.children.step_tools import has_room
-from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.journal import Services
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.thread_tree import child_id_of, copy_files, first_run, message_for
@@ -85,7 +77,13 @@ class Subagents:
         except InvalidArguments as fault:
             invalid = invalid_text(within(fault.faults, "arguments"))
             return ToolResult.fail(invalid, error_code="invalid_arguments")
-        except (InvalidRequest, NotFound, NoRoom, DefinitionError, CannotSeal) as error:
+        except (
+            errors.InvalidRequest,
+            errors.NotFound,
+            errors.NoRoom,
+            errors.DefinitionError,
+            errors.CannotSeal,
+        ) as error:
             return ToolResult.fail(error.message, error_code=error.code)
 
     async def _create(
@@ -115,13 +113,13 @@ class Subagents:
             or child.link is None
             or not child.link.resumable
         ):
-            raise NotFound(f"There is no subagent {brief(repr(reference), 200)}.")
+            raise errors.NotFound(f"There is no subagent {brief(repr(reference), 200)}.")
         if child.child_status == "terminated":
             return ToolResult.fail(f"The subagent {reference!r} is terminated.", error_code="terminated")
         files = await self._files(state, paths(arguments, "attachments"))
         text = str(arguments["message"])
         if not text.strip() and not files:
-            raise InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
+            raise errors.InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
         waits = child.link.blocking and child.child_status != "running"
         report = state.call_id if waits else None
         state.speak(partial(self._speech, state, child.id, text, files, report))
@@ -136,9 +134,9 @@ class Subagents:
         """Return the effect that sends the message, rebuilt if one of its files has lost its name to another."""
         child = await self._store.thread(child_id)
         if child is None or (report is not None and child.child_status == "running"):
-            raise InvalidRequest(f"The subagent {child_id!r} is now busy. Send the message again.")
+            raise errors.InvalidRequest(f"The subagent {child_id!r} is now busy. Send the message again.")
         if child.is_over:
-            raise ThreadTerminated(f"The subagent {child_id!r} is terminated.")
+            raise errors.ThreadTerminated(f"The subagent {child_id!r} is terminated.")
         files = FileDrafts(StoredFiles(self._store, child.id))
         refs = await copy_files(child.id, files, named, self._clock, self._new_id)
         run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
@@ -180,7 +178,7 @@ class Subagents:
     ) -> Outcome:
         """Start a child, or request its missing variables and start it when they are provided."""
         if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
-            raise InvalidRequest(
+            raise errors.InvalidRequest(
                 f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
             )
         agent = await self._usable(relation.agent_id)
@@ -246,7 +244,7 @@ class Subagents:
             return
         alive = (await self._store.children.living(thread_id)).get(relation.agent_id, 0)
         if not has_room(relation, alive):
-            raise NoRoom(f"{relation.config.name!r} already has the maximum of {alive} children.")
+            raise errors.NoRoom(f"{relation.config.name!r} already has the maximum of {alive} children.")
 
     def _ask(
         self, state: RunState, birth: NewChildRows, agent: ActiveAgent, missing: Sequence[Variable]
@@ -266,7 +264,7 @@ class Subagents:
     async def _usable(self, agent_id: str) -> ActiveAgent:
         agent = await self._agents.usable(agent_id)
         if agent is None:
-            raise NotFound(f"The agent {agent_id!r} is not configured in this app.")
+            raise errors.NotFound(f"The agent {agent_id!r} is not configured in this app.")
         return agent
 
     async def _files(self, state: RunState, file_paths: Sequence[str]) -> list[File]:
@@ -323,7 +321,7 @@ def link_of(relation: AgentCall) -> Link:
 def _named(relations: Sequence[AgentCall], name: str) -> AgentCall:
     relation = next((each for each in relations if each.config.name == name), None)
     if relation is None:
-        raise NotFound(
+        raise errors.NotFound(
             sentence(
                 f"There is no agent {name!r} to create; there are {', '.join(r.config.name for r in relations)}"
             )

@@ -9,11 +9,11 @@ from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Enter
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.commit import Changes
-from toolwright.runtime.prompts.channel_history import Place
+from toolwright.runtime.prompts import Place
 from toolwright.runtime.spaces.membership import Membership
 
 T = TypeVar("T")

@@ -10,10 +10,9 @@ from toolwright.core import backoff
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange
 from toolwright.core.journal.effects import Guard, Post
-from toolwright.core.journal.outage import Outage
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock

@@ -8,28 +8,27 @@ from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import SPACES
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.dependencies.scope import Scope
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.child_effects import HandOff
-from toolwright.core.journal.effect_traces import traced
-from toolwright.core.journal.effects import Enter
+from toolwright.core.journal.effects import Enter, traced
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.journal.units import Advance, Claim, Committed, Conflict, Leaving, Release
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.request import RequestForm, read_request
-from toolwright.core.spaces.space import entity_of
+from toolwright.core.spaces import entity_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import LazyEventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.tools.pipeline import PreparedCall
-from toolwright.core.tools.toolkits import SPACES
 from toolwright.core.value import changed
 from toolwright.runtime.context.active_space import ActiveSpace
 from toolwright.runtime.context.commit import (
@@ -46,9 +45,8 @@ from toolwright.runtime.context.commit import (
 )
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.context.record import RunRecord
-from toolwright.runtime.env.env import Resolve, ThreadEnv
-from toolwright.runtime.env.redaction import clean_message
-from toolwright.runtime.files.files import StoredFiles
+from toolwright.runtime.env import Resolve, ThreadEnv, clean_message
+from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.event import message_payload, step_event
 

@@ -9,7 +9,7 @@ from toolwright.core.agents.active import ActiveAgent, answer_in
 from toolwright.core.agents.agent import Side as SideConfig
 from toolwright.core.env.redact import Redactor
 from toolwright.core.requests.conversation import GO_ON
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import (
     Compaction,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
+from toolwright.core.concurrency import Supervision
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.supervision import Supervision
 from toolwright.core.threads.run import QueuedCall, Side, Usage
 
 Member = TypeVar("Member", bound=Callable[..., object])

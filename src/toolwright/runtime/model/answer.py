@@ -18,7 +18,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
-from toolwright.runtime.env.redaction import clean_arguments, clean_name
+from toolwright.runtime.env import clean_arguments, clean_name
 
 
 def new_call(

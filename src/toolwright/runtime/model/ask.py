@@ -8,22 +8,21 @@ from functools import partial
 from typing import Any
 
 from toolwright.core.agents.active import ActiveAgent, steps_of
-from toolwright.core.concurrency import is_cancelled
+from toolwright.core.agents.agent import CHANNELS
+from toolwright.core.concurrency import Supervision, is_cancelled
 from toolwright.core.env.logs import internal_error, internal_errors, logger
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
-from toolwright.core.supervision import Supervision
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.message import Message
-from toolwright.core.tools.toolkits import CHANNELS
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, arranged, as_read
 from toolwright.runtime.context.execution import Cancellation
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.model.answer import checked_response
 from toolwright.runtime.model.context_window import (
     MOST_EDITS,
@@ -32,7 +31,7 @@ from toolwright.runtime.model.context_window import (
     formed,
 )
 from toolwright.runtime.model.stream import AnswerStream
-from toolwright.runtime.prompts.system_prompt import (
+from toolwright.runtime.prompts import (
     Section,
     SystemPrompts,
     bare_prompt,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from toolwright.core.agents.agent import ENTER_SPACE, SEND_MESSAGE
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
@@ -11,9 +12,8 @@ from toolwright.core.ports import Bus
 from toolwright.core.text import brief
 from toolwright.core.threads.event import EventType
 from toolwright.core.tools.tool import Tool
-from toolwright.core.tools.toolkits import ENTER_SPACE, SEND_MESSAGE
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.redaction import clean_name
+from toolwright.runtime.env import clean_name
 from toolwright.wire.event import live_event, tool_event
 from toolwright.wire.text import partial_json
 

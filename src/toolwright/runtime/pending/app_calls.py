@@ -10,16 +10,16 @@ from toolwright.core.errors import AlreadyOver, CallCancelled, CallResolved, Not
 from toolwright.core.journal.store import CallVisibility
 from toolwright.core.journal.units import Committed, CreateThread
 from toolwright.core.ports import Cipher, Follower
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call, CallStatus
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import value
-from toolwright.runtime.checks import can_be_id
+from toolwright.runtime.journal import can_be_id
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.threads.runs import Runs
-from toolwright.runtime.toolkits.call_events import Input, call_event, post_of, write_input
+from toolwright.runtime.toolkits.external_calls import Input, call_event, post_of, write_input
 from toolwright.runtime.toolkits.toolkit import ToolkitParts
 from toolwright.wire.result import result_from_json
 

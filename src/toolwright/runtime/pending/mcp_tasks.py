@@ -11,25 +11,23 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from zlib import crc32
 
+from toolwright.core import errors
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import (
-    AlreadyOver,
-    CallExpired,
-    InvalidRequest,
-    NotFound,
-    TooLarge,
-    Unwritable,
-)
-from toolwright.core.journal.effects import Delete, DropTimer, Effect, Put, SetTimer, Source
-from toolwright.core.journal.mcp_effects import AddNestedCall
+from toolwright.core.journal.effects import AddNestedCall, Delete, DropTimer, Effect, Put, SetTimer, Source
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.mcp.questions import check_question, elicited
-from toolwright.core.mcp.records import McpTask, task_timer
-from toolwright.core.mcp.servers import McpServers, McpTaskState, McpTaskUnknown, McpUnavailable
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import Entity, entity_of
-from toolwright.core.state.questions import ELICIT, ELICIT_TIMEOUT, question, question_of
+from toolwright.core.mcp.servers import (
+    McpServers,
+    McpTask,
+    McpTaskState,
+    McpTaskUnknown,
+    McpUnavailable,
+    task_timer,
+)
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import Entity, entity_of
+from toolwright.core.state.state import ELICIT, ELICIT_TIMEOUT, question, question_of
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call, is_over, timer_of
 from toolwright.core.threads.thread import Thread
@@ -38,11 +36,10 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import call_message
 from toolwright.runtime.journal import Services
-from toolwright.runtime.mcp.definitions import next_check
-from toolwright.runtime.mcp.offer import target_in
+from toolwright.runtime.mcp import next_check, target_in
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.spaces.membership import Membership, RedactableEffect
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import tool_event
 from toolwright.wire.result import result_from_json
 
@@ -147,14 +144,18 @@ class McpTasks:
         """Submit the result, then delete the task. The result is submitted once even if the process stops."""
         try:
             await self._hand_in(call, result)
-        except (InvalidRequest, TooLarge, Unwritable) as error:  # the result cannot be stored
+        except (
+            errors.InvalidRequest,
+            errors.TooLarge,
+            errors.Unwritable,
+        ) as error:  # the result cannot be stored
             await self._hand_in(call, ToolResult.fail(error.message, error_code=error.code))
         await self._drop(task)
 
     async def _hand_in(self, call: Call, result: ToolResult) -> None:
         try:
             await self._pending.submit(call.run_id, call.id, result)
-        except (AlreadyOver, CallExpired, NotFound) as error:
+        except (errors.AlreadyOver, errors.CallExpired, errors.NotFound) as error:
             log.info("The result of the task of the call %s was rejected: %s", call.id, error.message)
 
     async def _forget(self, task: McpTask, target: McpTarget | None) -> None:
@@ -240,7 +241,7 @@ class McpTasks:
                 asked["message"], asked.get("requestedSchema"), asked.get("url"), task.server
             )
             check_question(arguments)
-        except InvalidRequest as error:
+        except errors.InvalidRequest as error:
             log.info("The task of the call %s asks an invalid question: %s", call.id, error.message)
             return None
         row = Call(
@@ -271,7 +272,7 @@ class McpTasks:
             if call is not None and not is_over(call.status):
                 try:
                     await self._pending.cancel(call.id)
-                except (AlreadyOver, NotFound):
+                except (errors.AlreadyOver, errors.NotFound):
                     continue  # answered at the same time
 
     # ── the journal ─────────────────────────────────────────────────────────────────────────────────────────
@@ -326,7 +327,7 @@ def _answer_of(call: Call) -> JSONObject:
         return _UNANSWERED
     try:
         answer = elicited(question, result_from_json(call.result))
-    except InvalidRequest:  # a secret was redacted from it
+    except errors.InvalidRequest:  # a secret was redacted from it
         return _UNANSWERED
     return {"action": answer.action, **({} if answer.content is None else {"content": answer.content})}
 

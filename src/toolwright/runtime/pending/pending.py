@@ -1,63 +1,165 @@
-"""Pending calls: claimed by workers, ended from outside exactly once: by a result, a cancellation or expiry (D9)."""
+"""Pending calls: claimed by workers, ended from outside exactly once: by a result, a cancellation, expiry (D9)."""
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, TypeVar
 
+from toolwright.core import errors
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
+from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import NOTHING, Redactor
-from toolwright.core.errors import (
-    AlreadyOver,
-    CallCancelled,
-    CallClaimed,
-    CallExpired,
-    CallResolved,
-    Forbidden,
-    InvalidRequest,
-    NotFound,
-    ToolwrightError,
-)
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange, FileDrafts
+from toolwright.core.journal import units
 from toolwright.core.journal.approvals import Approve, Refuse
-from toolwright.core.journal.effects import SetTimer, Source
+from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
 from toolwright.core.journal.store import CallScope, CallVisibility
-from toolwright.core.journal.units import (
-    Apply,
-    CancelCall,
-    Committed,
-    Conflict,
-    Expire,
-    LeaseCall,
-    Settle,
-    Submit,
-    Unit,
-)
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, plain
 from toolwright.core.mcp.questions import OpenForms, read_answer
-from toolwright.core.plain import plain
-from toolwright.core.results.result import CALL_CANCELLED, ToolResult
-from toolwright.core.spaces.space import entity_of
-from toolwright.core.state.questions import question_of
-from toolwright.core.text import quantity
-from toolwright.core.threads.approval import is_answer, read_approval, refused, terms_from_json, unanswered
+from toolwright.core.results import CALL_CANCELLED, ToolResult
+from toolwright.core.spaces import entity_of
+from toolwright.core.state.state import question_of
+from toolwright.core.text import quantity, sentence
+from toolwright.core.threads.approval import (
+    ApprovalAnswer,
+    Terms,
+    is_answer,
+    read_approval,
+    refused,
+    terms_from_json,
+    unanswered,
+)
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import result_message
-from toolwright.runtime.checks import by_kind, by_list, by_text, can_be_id, page, refuse_object
-from toolwright.runtime.env.redaction import clean_call
-from toolwright.runtime.files.files import FileKeeper, StoredFiles
-from toolwright.runtime.journal import Services
-from toolwright.runtime.pending.settlement import EXPIRED, S, Settling, approval, edited_arguments, settlement
+from toolwright.runtime.env import clean_arguments, clean_call
+from toolwright.runtime.files import FileKeeper, StoredFiles
+from toolwright.runtime.journal import Services, by_kind, by_list, by_text, can_be_id, page, refuse_object
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.threads.thread_tree import Lineages
+from toolwright.wire.event import MAX_PAYLOAD, outcome_event, tool_event
+from toolwright.wire.result import error_object, result_to_json
+
+S = TypeVar("S", bound=units.Settle)
+
+EXPIRED = ToolResult.fail("Tool call expired")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """The facts of a settling unit in addition to the call.
+
+    `depth` is that of the call's run in a chain of agents, `shown` the effects on its message in a space.
+    """
+
+    token: str
+    at: datetime
+    depth: int = 0
+    shown: Sequence[Effect] = ()
+
+
+def settlement(
+    kind: type[S], call: Call, outcome: ToolResult, settling: Settling, files: Sequence[FileChange] = ()
+) -> S:
+    """Return the unit that ends the call. It includes the event for the agent's inbox, in case the call is pending."""
+    return kind(
+        token=settling.token,
+        at=settling.at,
+        thread_id=call.thread_id,
+        call_id=call.id,
+        result=result_to_json(outcome),
+        event=outcome_event(call.id, call.name, outcome),
+        notice=late_result(call, outcome, settling.depth, settling.at),
+        files=tuple(files),
+        effects=(*settling.shown, *dropped_timers(call)),
+    )
+
+
+def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> InboxEvent:
+    """Return the inbox event for the result of a call whose run has continued."""
+    content: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
+    return InboxEvent(
+        thread_id=call.thread_id,
+        event_id=f"tr:{call.id}",
+        type="tool_result",
+        content={
+            "toolCallId": call.id,
+            "toolName": call.name,
+            "originRunId": call.run_id,
+            "result": content,
+        },
+        depth=depth,
+        created_at=at,
+    )
+
+
+def dropped_timers(call: Call) -> tuple[Effect, ...]:
+    """Return the effect that drops the timer of a call with an expiry, if it has one."""
+    return () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
+
+
+async def edited_arguments(
+    call: Call, terms: Terms, answer: ApprovalAnswer, redactor: Redactor, tool: Tool | None
+) -> str | None:
+    """Return the approver's edited arguments, redacted, or None if they were not edited.
+
+    Raises `InvalidRequest` if the call's schema rejects them, or the types of the `tool`, if this process knows it.
+    """
+    arguments = answer.arguments
+    if arguments is None:
+        return None
+    return await in_thread_if_large(
+        [arguments, call.arguments], _validated, call, terms.schema, arguments, redactor, tool
+    )
+
+
+def _validated(
+    call: Call, schema: JSONObject | None, arguments: JSONObject, redactor: Redactor, tool: Tool | None
+) -> str | None:
+    if schema is not None:
+        try:
+            validated = ArgumentValidator(schema, call.name).read(arguments)
+            if tool is not None and tool.signature is not None:
+                tool.signature.binding.bind(validated)
+        except InvalidArguments as error:
+            listed = join_errors(error.faults)
+            raise errors.InvalidRequest(
+                sentence(f"The tool does not take these arguments: {listed}"),
+                details_of(within(error.faults, "result", "args")),
+            ) from error
+    written = clean_arguments(dumps_unescaped(arguments), redactor)
+    return None if json.loads(written) == json.loads(call.arguments or "{}") else written
+
+
+def approval(
+    call: Call, answer: ApprovalAnswer, arguments: str | None, redactor: Redactor, token: str, at: datetime
+) -> Approve:
+    """Return the unit that approves the call, with the edited arguments if there are any."""
+    details: JSONObject = {}
+    if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # longer arguments are read with the call
+        details["args"] = json.loads(arguments)
+    if answer.reason is not None:
+        details["reason"] = redactor.text(answer.reason)
+    return Approve(
+        token=token,
+        at=at,
+        thread_id=call.thread_id,
+        call_id=call.id,
+        arguments=arguments,
+        event=tool_event("tool.approved", call.id, call.name, details),
+        effects=dropped_timers(call),
+    )
+
 
 log = logging.getLogger("toolwright.runtime")
 
@@ -98,7 +200,7 @@ class PendingCalls:
         refuse_object("call", call_id)
         call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
-            raise NotFound("Pending tool call not found")
+            raise errors.NotFound("Pending tool call not found")
         return call
 
     async def list(
@@ -158,12 +260,12 @@ class PendingCalls:
         refuse_object("call", call_id)
         scope = await self._store.call_scope(call_id) if can_be_id(call_id) else None
         if scope is None:
-            raise NotFound("Pending tool call not found")
+            raise errors.NotFound("Pending tool call not found")
         call = scope.call
         if may is not None:
             await may(call)
         if call.run_id != run_id:
-            raise Forbidden("This tool call belongs to another run.")
+            raise errors.Forbidden("This tool call belongs to another run.")
         run, thread = scope.run, await self._checked_thread(call, scope.thread)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
@@ -173,18 +275,18 @@ class PendingCalls:
             await self._answer(call, redactor, run, outcome, agent)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
-            raise CallResolved(APPROVED)
+            raise errors.CallResolved(APPROVED)
         question = question_of(call)
         if question is not None and outcome.status == "success":
             read_answer(question, outcome.result, self._forms.model(call, question))
-        return await self._submit(Submit, call, run, await self._cleaned(redactor, outcome))
+        return await self._submit(units.Submit, call, run, await self._cleaned(redactor, outcome))
 
     async def _submit(
-        self, kind: type[Settle], call: Call, run: Run | None, outcome: ToolResult
+        self, kind: type[units.Settle], call: Call, run: Run | None, outcome: ToolResult
     ) -> Literal["inline", "inbox"]:
         while True:
             answer = await self._store.commit(await self._submission(kind, call, run, outcome))
-            if not isinstance(answer, Conflict):
+            if not isinstance(answer, units.Conflict):
                 self._over(call, outcome.status, answer)
                 return answer.route or "inline"
             # otherwise a path was taken in the meantime: the file gets another name
@@ -202,7 +304,7 @@ class PendingCalls:
             return
         arguments = await edited_arguments(call, terms, answer, redactor, _tool_of(call, agent))
         unit = approval(call, answer, arguments, redactor, self._new_id("unit"), self._clock.now())
-        if isinstance(await self._store.commit(unit), Conflict):
+        if isinstance(await self._store.commit(unit), units.Conflict):
             raise _too_late(Approve, await self.get(call.id))
         self._motor.wake(call.thread_id)
 
@@ -214,9 +316,9 @@ class PendingCalls:
         call = await self.get(call_id)
         run = await self._store.run(call.run_id)
         settling = await self._settling(call, run, CALL_CANCELLED, self._clock.now())
-        unit = settlement(CancelCall, call, CALL_CANCELLED, settling)
+        unit = settlement(units.CancelCall, call, CALL_CANCELLED, settling)
         answer = await self._store.commit(unit)
-        if isinstance(answer, Conflict):
+        if isinstance(answer, units.Conflict):
             raise _why_not_cancelled(await self.get(call_id))
         self._over(call, unit.outcome, answer)
         return await self.get(call_id)
@@ -228,15 +330,17 @@ class PendingCalls:
             return
         result = unanswered(terms_from_json(call.terms)) if call.awaits_approval else EXPIRED
         run = await self._store.run(call.run_id)
-        unit = settlement(Expire, call, result, await self._settling(call, run, result, self._clock.now()))
+        unit = settlement(
+            units.Expire, call, result, await self._settling(call, run, result, self._clock.now())
+        )
         answer = await self._store.commit(unit)
-        if not isinstance(answer, Conflict):
+        if not isinstance(answer, units.Conflict):
             self._over(call, unit.outcome, answer)
         elif (
             call.expires_at is not None and call.expires_at > unit.at
         ):  # the clock was set back: the timer is kept
             timer = SetTimer(name=timer_of(call.id), due=call.expires_at)
-            await self._store.commit(Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
+            await self._store.commit(units.Apply(token=self._new_id("unit"), at=unit.at, effects=(timer,)))
 
     async def claim(self, call_id: str, worker: str, lease: float) -> Call:
         """Claim an open call for a worker, for `lease` seconds from now. Return the call.
@@ -249,22 +353,22 @@ class PendingCalls:
         call, now = await self.get(call_id), self._clock.now()
         await self._checked_thread(call, await self._store.thread(call.thread_id))
         if call.awaits_approval:
-            raise CallClaimed("Tool call waits for an approval: it cannot be executed yet")
+            raise errors.CallClaimed("Tool call waits for an approval: it cannot be executed yet")
         if call.status in OPEN and call.free_for(worker, now):  # otherwise it is rejected without a commit
             until, renewed = now + timedelta(seconds=lease), call.worker == worker
             token = self._new_id("unit")
-            unit = LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
-            refused = isinstance(await self._store.commit(unit), Conflict)
+            unit = units.LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
+            refused = isinstance(await self._store.commit(unit), units.Conflict)
             call = await self.get(call_id)
             if not refused:
                 level = logging.DEBUG if renewed else logging.INFO
                 log.log(level, "The worker %r has claimed the call %s for %.0f s.", worker, call.id, lease)
                 return call
         if call.status in OPEN and (call.expires_at is None or call.expires_at > now):
-            raise CallClaimed
+            raise errors.CallClaimed
         raise _refusal(call)
 
-    def _over(self, call: Call, outcome: str, answer: Committed) -> None:
+    def _over(self, call: Call, outcome: str, answer: units.Committed) -> None:
         """Finish a settled call: notify telemetry and wake its run."""
         self._motor.wake(call.thread_id)
         if self._telemetry is not None and answer.route == "inbox":
@@ -273,9 +377,9 @@ class PendingCalls:
     async def _checked_thread(self, call: Call, thread: Thread | None) -> Thread:
         """Return the call's thread. Raises if no agent will read a result: its run, thread or agent is gone."""
         if thread is None or (call.status == "pending" and thread.is_over):
-            raise CallCancelled
+            raise errors.CallCancelled
         if call.status == "pending" and not await self._agents.exists(thread.answering):
-            raise AlreadyOver("The agent of this tool call was deleted")
+            raise errors.AlreadyOver("The agent of this tool call was deleted")
         return thread
 
     async def _agent_of(self, call: Call, thread: Thread, run: Run | None) -> ActiveAgent | None:
@@ -321,35 +425,37 @@ def _was_approved(call: Call) -> bool:
     return call.approval in ("approved", "edited")
 
 
-def _too_late(kind: type[Unit], call: Call) -> ToolwrightError:
+def _too_late(kind: type[units.Unit], call: Call) -> errors.ToolwrightError:
     """Return the error for a unit that no longer fits the call's current status."""
-    if kind is Submit and call.awaits_approval:
-        return NotFound("Pending tool call not found")  # it did not wait for an approval when it was read
-    if kind is not Submit and _was_approved(call):
-        return CallResolved(APPROVED)
+    if kind is units.Submit and call.awaits_approval:
+        return errors.NotFound(
+            "Pending tool call not found"
+        )  # it did not wait for an approval when it was read
+    if kind is not units.Submit and _was_approved(call):
+        return errors.CallResolved(APPROVED)
     return _refusal(call)
 
 
-def _refusal(call: Call) -> ToolwrightError:
+def _refusal(call: Call) -> errors.ToolwrightError:
     match call.status:
         case "created" | "running" | "done" | "error" if _was_approved(call):
-            return CallResolved(APPROVED)
+            return errors.CallResolved(APPROVED)
         case "resolved":
-            return CallResolved()
+            return errors.CallResolved()
         case "cancelled":
-            return CallCancelled()
+            return errors.CallCancelled()
         case "expired" | "waiting" | "pending":
-            return CallExpired()
+            return errors.CallExpired()
         case _:
-            return NotFound("Pending tool call not found")
+            return errors.NotFound("Pending tool call not found")
 
 
-def _why_not_cancelled(call: Call) -> ToolwrightError:
+def _why_not_cancelled(call: Call) -> errors.ToolwrightError:
     match call.status:
         case "done" | "error":
-            return CallResolved()
+            return errors.CallResolved()
         case "expired":
-            return AlreadyOver("Tool call expired")
+            return errors.AlreadyOver("Tool call expired")
         case _:
             return _refusal(call)
 
@@ -364,7 +470,7 @@ def _claimable(worker: str, lease: float) -> None:
     by_text("worker", worker)
     by_kind("worker", worker, str, "text")
     if not worker.strip() or len(worker) > LONGEST_NAME:
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"worker must be a name of 1 to {LONGEST_NAME} characters.",
             [{"path": "worker", "message": f"must be a name of 1 to {LONGEST_NAME} characters"}],
         )
@@ -372,4 +478,4 @@ def _claimable(worker: str, lease: float) -> None:
     if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:
         least, most = LEASES
         error = f"must be from {least:g} to {quantity(most, 'second')}, not {lease!r}"
-        raise InvalidRequest(f"lease {error}.", [{"path": "lease", "message": error}])
+        raise errors.InvalidRequest(f"lease {error}.", [{"path": "lease", "message": error}])

@@ -26,7 +26,7 @@ from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.units import Answer, Finish, Result
 from toolwright.core.limits import MAX_CALLS
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.results.result import Outcome, ToolResult
+from toolwright.core.results import Outcome, ToolResult
 from toolwright.core.schemas.output import (
     OUTPUT_FAULT,
     FormedAnswer,
@@ -51,8 +51,7 @@ from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import clean_response
+from toolwright.runtime.env import Environment, clean_response
 from toolwright.runtime.model.answer import outside_calls, queued_message, requested_call, total_cost
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.ends import RunEnds

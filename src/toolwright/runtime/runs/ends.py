@@ -11,7 +11,7 @@ from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Announce, Effect
 from toolwright.core.journal.units import Advance, Finish, Leaving, Release, Result
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventType
@@ -21,7 +21,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Rounds
 from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, AbandonedCallResults, Calls
 from toolwright.runtime.calls.nested import Nested
-from toolwright.runtime.children.end import ChildReports
+from toolwright.runtime.children.child import ChildReports
 from toolwright.runtime.context.commit import Answered, Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal.units import Result
 from toolwright.core.mcp.questions import HOST_TOOLS
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.pipeline import PreparedCall
@@ -21,7 +21,7 @@ from toolwright.runtime.calls.variables import decide
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.redaction import clean_arguments
+from toolwright.runtime.env import clean_arguments
 from toolwright.runtime.model.answer import requested_call
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.loop import next_in_conversation

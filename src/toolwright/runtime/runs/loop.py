@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from toolwright.core.agents.active import steps_of
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import FAULT, InboxEvent

@@ -13,7 +13,7 @@ from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.units import Advance, Answer, Result
 from toolwright.core.model import ModelResponse
 from toolwright.core.requests.speaker import ComposedForm
-from toolwright.core.results.result import Outcome
+from toolwright.core.results import Outcome
 from toolwright.core.schemas.output import MOST_CORRECTIONS, OUTPUT_FAULT, FormedAnswer, InvalidAnswer
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.call import Call

@@ -12,11 +12,11 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.broken_rows import Rows, broken_rows
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import NotFound
-from toolwright.core.files.file import fold
+from toolwright.core.files import fold
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PAGE_BYTES, PageLimit
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import (
     Compaction,
@@ -37,10 +37,10 @@ from toolwright.core.tools.relations import PromptCall
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.nested import opening, paths
-from toolwright.runtime.checks import by_id, page
 from toolwright.runtime.context.conversation import arranged, as_formed, as_read, as_read_by_side
-from toolwright.runtime.env.redaction import clean_message
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.env import clean_message
+from toolwright.runtime.journal import by_id, page
+from toolwright.runtime.threads.thread_tree import Lineages
 
 ROWS = 250  # messages per read
 

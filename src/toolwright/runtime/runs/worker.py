@@ -12,12 +12,12 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
-from toolwright.core.plain import is_large
+from toolwright.core.json_value import is_large
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.call import Call, is_over
@@ -29,7 +29,7 @@ from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.context.commit import Answered, Changes, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.journal import Services
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.act import Actions
@@ -45,8 +45,7 @@ from toolwright.runtime.threads.inbox import (
     own_message,
     within_limit,
 )
-from toolwright.runtime.threads.lineages import Lineages
-from toolwright.runtime.threads.thread_tree import first_run
+from toolwright.runtime.threads.thread_tree import Lineages, first_run
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")

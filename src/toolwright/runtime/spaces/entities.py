@@ -1,4 +1,4 @@
-"""Entities: people, and the app's agents."""
+"""Entities: people, with their registered front-ends and signed-out sessions, and the app's agents."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -8,28 +8,28 @@ from typing import Unpack
 
 from pydantic.alias_generators import to_camel
 
+from toolwright.core import errors
 from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
-from toolwright.core.errors import AlreadyExists, Forbidden, InvalidJSON, InvalidRequest, NotFound, RowBroken
-from toolwright.core.journal.effects import Guard
-from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity, SetEnv
-from toolwright.core.json_value import JSON
-from toolwright.core.plain import (
+from toolwright.core.journal.effects import Add, Delete, Guard
+from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity, SetEnv, SignOut, UseOnce
+from toolwright.core.json_value import (
+    JSON,
     LONG_KEY,
     NOT_ONE_LINE,
     NOT_WRITABLE,
+    JSONObject,
     has_long_key,
     one_line,
     plain,
     unwritable,
 )
-from toolwright.core.spaces.space import OWN_PREFIX, Entity, EntityFields, entity_of
+from toolwright.core.spaces import OWN_PREFIX, Entity, EntityFields, FrontEnd, entity_of
 from toolwright.core.value import changed
-from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.configured import drop_minds
-from toolwright.runtime.checks import by_id, can_be_id, page
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.journal import Services
+from toolwright.runtime.agents.agents import Agents, drop_minds
+from toolwright.runtime.env import Environment
+from toolwright.runtime.journal import EffectCommits, Services, by_id, by_text, can_be_id, page
+from toolwright.runtime.spaces.fields import metadata_of, name_of
 from toolwright.wire.space import member_removed_event
 
 log = logging.getLogger("toolwright.runtime")
@@ -82,7 +82,7 @@ class Entities:
         """Return the entity, a human or an agent."""
         entity = await self.get_or_none(by_id("entity", entity_id))
         if entity is None:
-            raise NotFound(f"There is no entity {entity_id!r}.")
+            raise errors.NotFound(f"There is no entity {entity_id!r}.")
         return entity
 
     async def find(self, entity: str) -> Entity:
@@ -92,8 +92,8 @@ class Entities:
             return with_id
         try:
             return entity_of(await self._agents.get(entity))
-        except NotFound:
-            raise NotFound(f"There is no entity {entity!r}.") from None
+        except errors.NotFound:
+            raise errors.NotFound(f"There is no entity {entity!r}.") from None
 
     async def get_or_none(self, entity_id: str) -> Entity | None:
         """Return the entity, or None if it does not exist."""
@@ -107,7 +107,7 @@ class Entities:
         """Return the entity for display, or None if it does not exist or its row is broken."""
         try:
             return await self.get_or_none(entity_id)
-        except RowBroken as error:
+        except errors.RowBroken as error:
             log.warning("%s", error)
             return None
 
@@ -141,7 +141,7 @@ class Entities:
             if isinstance(saved, Entity):
                 return saved
             if saved == "duplicate":
-                raise AlreadyExists(
+                raise errors.AlreadyExists(
                     f"Another entity already has the external id {checked.get('external_id')!r}."
                 )
 
@@ -190,7 +190,7 @@ class Entities:
     async def _human(self, entity_id: str) -> Entity:
         entity = await self.get(entity_id)
         if entity.type == "agent":
-            raise Forbidden(
+            raise errors.Forbidden(
                 f"The entity {entity_id!r} is the agent {entity.display_name!r}, which is declared in "
                 "the code of the app. Change it there."
             )
@@ -270,7 +270,7 @@ def _line(path: str, value: object) -> str | None:
 def _metadata(value: object) -> dict[str, JSON]:
     try:
         copy = plain(value)
-    except InvalidJSON as error:
+    except errors.InvalidJSON as error:
         raise _invalid_value("metadata", error.message.rstrip(".")) from error
     if not isinstance(copy, dict):
         raise _invalid_value("metadata", "must be an object")
@@ -279,7 +279,72 @@ def _metadata(value: object) -> dict[str, JSON]:
     return copy
 
 
-def _invalid_value(path: str, error: str) -> InvalidRequest:
+def _invalid_value(path: str, error: str) -> errors.InvalidRequest:
     """Return the error, with the fields named as on the wire."""
     field = to_camel(path)
-    return InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])
+    return errors.InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])
+
+
+class FrontEnds:
+    """Registered front-ends of people. Raises `NotFound` for unknown ids."""
+
+    def __init__(self, services: Services, entities: Entities) -> None:
+        self._store = services.store
+        self._effect_commits = EffectCommits(services)
+        self._entities = entities
+        self._clock = services.clock
+        self._new_id = services.new_id
+
+    async def register(
+        self, entity_id: str, name: str | None = None, metadata: JSONObject | None = None
+    ) -> FrontEnd:
+        """Create a front-end of that entity."""
+        entity = await self._entities.get(entity_id)
+        front_end = FrontEnd(
+            id=self._new_id("cli"),
+            entity_id=entity.id,
+            name=name_of("name", name),
+            metadata=metadata_of(metadata),
+            created_at=self._clock.now(),
+        )
+        if isinstance(await self._effect_commits.commit(Add(record=front_end)), Conflict):
+            raise errors.StoreError("The client could not be registered: its id is taken.")
+        return front_end
+
+    async def get(self, id: str) -> FrontEnd:
+        """Return the front-end."""
+        front_end = await self._store.records.one(FrontEnd, by_id("client", id))
+        if front_end is None:
+            raise errors.NotFound(f"There is no client {id!r}.")
+        return front_end
+
+    async def list(
+        self, entity_id: str | None = None, limit: int = 50, offset: int = 0
+    ) -> Sequence[FrontEnd]:
+        """Return front-ends, the oldest first, optionally only those of one entity."""
+        page(limit, offset)
+        owner_id = by_text("entityId", entity_id)
+        return await self._store.records.list(FrontEnd, owner_id, limit=limit, offset=offset)
+
+    async def delete(self, id: str) -> None:
+        """Delete a registration."""
+        drop = Delete(kind=FrontEnd, key=(by_id("client", id),), guard="front_end")
+        if isinstance(await self._effect_commits.commit(drop), Conflict):
+            raise errors.NotFound(f"There is no client {id!r}.")
+
+    async def sign_out(self, key: str, at: datetime, until: datetime) -> None:
+        """End the console's session with the id `key`, or all sessions of the caller `key` that started by `at`.
+
+        The sign-out is stored until `until`, when the sessions have expired.
+        """
+        unit = SignOut(token=self._new_id("unit"), at=at, key=key, until=until)
+        await self._store.commit(unit)
+
+    async def use_once(self, key: str, until: datetime) -> bool:
+        """Use up the key of a token, stored until `until`. Return False if it was already used, in any process."""
+        unit = UseOnce(token=self._new_id("unit"), at=self._clock.now(), key=key, until=until)
+        return not isinstance(await self._store.commit(unit), Conflict)
+
+    async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
+        """Return when the session with this id, and all sessions of this caller, were signed out, by key."""
+        return await self._store.sessions.signed_out(session, caller)

@@ -7,17 +7,17 @@ from typing import cast, get_args
 
 from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSONObject
-from toolwright.core.plain import (
+from toolwright.core.json_value import (
     LONG_KEY,
     NOT_ONE_LINE,
     NOT_WRITABLE,
+    JSONObject,
     has_long_key,
     one_line,
     plain,
     unwritable,
 )
-from toolwright.core.spaces.space import DeliveryOrder, Space, SpaceFields, SpaceKind
+from toolwright.core.spaces import DeliveryOrder, Space, SpaceFields, SpaceKind
 from toolwright.core.value import changed
 
 LONGEST_NAME = 200  # characters

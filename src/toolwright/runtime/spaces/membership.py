@@ -10,10 +10,10 @@ from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Edit, Effect, Post
 from toolwright.core.journal.store import Store
-from toolwright.core.spaces.space import Entity, Member, Space, open_to
+from toolwright.core.spaces import Entity, Member, Space, open_to
 from toolwright.core.tools.tenvs_needed import MissingTenvs, missing_tenvs
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.keepers import person_of
+from toolwright.runtime.agents.minds import person_of
 
 MOST_SHARED = 1_000  # maximum number of shared spaces that are checked, the oldest first
 

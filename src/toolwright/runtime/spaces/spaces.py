@@ -21,7 +21,7 @@ from toolwright.core.journal.effects import (
 )
 from toolwright.core.journal.units import Committed, Conflict
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import (
+from toolwright.core.spaces import (
     DM_MEMBERS,
     DeliveryOrder,
     Entity,
@@ -33,8 +33,16 @@ from toolwright.core.spaces.space import (
     SpaceMessage,
 )
 from toolwright.core.value import changed
-from toolwright.runtime.checks import by_id, by_kind, page, whole_number
-from toolwright.runtime.journal import EffectCommits, Services, sweep_after, sweep_rows
+from toolwright.runtime.journal import (
+    EffectCommits,
+    Services,
+    by_id,
+    by_kind,
+    page,
+    sweep_after,
+    sweep_rows,
+    whole_number,
+)
 from toolwright.runtime.spaces.entities import Entities
 from toolwright.runtime.spaces.fields import (
     TICK,
@@ -47,9 +55,15 @@ from toolwright.runtime.spaces.fields import (
     role_of,
     text_of,
 )
-from toolwright.runtime.spaces.history import History, MessageView, Reactions
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.spaces.speech import Speech, message_content, own_metadata
+from toolwright.runtime.spaces.messages import (
+    History,
+    MessageView,
+    Reactions,
+    Speech,
+    message_content,
+    own_metadata,
+)
 from toolwright.wire.space import edited_event, member_added_event, member_removed_event, space_event
 
 SWEPT_ELSEWHERE = 0.1  # seconds until another attempt while another task or process deletes the rows

@@ -9,7 +9,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env.env import Environment, tenv_vars
+from toolwright.runtime.env import Environment, tenv_vars
 
 _log = logger("toolwright.tools")
 

@@ -13,8 +13,8 @@ from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Source
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import Entity
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import Entity
 from toolwright.core.state import checks as given
 from toolwright.core.state.checks import tool_call
 from toolwright.core.text import brief, clean_text
@@ -28,7 +28,7 @@ from toolwright.runtime.context.commit import Injected
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import source_of
-from toolwright.runtime.env.redaction import clean_arguments, clean_message
+from toolwright.runtime.env import clean_arguments, clean_message
 
 
 class Facts:

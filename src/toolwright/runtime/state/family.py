@@ -5,12 +5,11 @@ from functools import partial
 
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import File
+from toolwright.core.files import File, FileDrafts
 from toolwright.core.journal.child_effects import Notify, Speak, Terminate
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.state import checks as given
 from toolwright.core.text import brief
 from toolwright.core.threads.child import Child, ChildStatus
@@ -18,7 +17,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
-from toolwright.runtime.files.files import FileKeeper, StoredFiles
+from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.threads.thread_tree import copy_files, first_run, message_for, notice_for
 from toolwright.wire.event import run_event
 

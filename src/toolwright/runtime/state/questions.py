@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.questions import OpenForms, check_question, elicited
-from toolwright.core.state.questions import (
+from toolwright.core.state.state import (
     ELICIT,
     SAMPLE,
     Elicited,

@@ -6,15 +6,13 @@ from typing import Any, TypeAlias, TypeVar
 
 from toolwright.core.env.env import EnvType, Tenvs
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.files.drafts import FileDrafts, as_bytes
-from toolwright.core.files.file import checked_path
+from toolwright.core.files import FileDrafts, as_bytes, checked_path
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.questions import OpenForms
 from toolwright.core.ports import Bus
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.state import checks as given
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
 from toolwright.core.threads.call import Call
@@ -25,9 +23,8 @@ from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution, Skipped, writes, writes_later
-from toolwright.runtime.env.env import Environment
-from toolwright.runtime.env.redaction import clean_draft, clean_effect
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.env import Environment, clean_draft, clean_effect
+from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
 from toolwright.runtime.state.facts import CallMessages, NestedCalls
 from toolwright.runtime.state.family import Family

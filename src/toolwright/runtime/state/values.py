@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.journal.child_effects import SetValue
 from toolwright.core.journal.store import Store
-from toolwright.core.json_value import JSON
-from toolwright.core.plain import plain
+from toolwright.core.json_value import JSON, plain
 from toolwright.core.schemas.meta import read_recorded_call
 from toolwright.core.schemas.state_paths import value_key
 from toolwright.core.state import checks as given

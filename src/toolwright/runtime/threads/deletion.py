@@ -13,8 +13,7 @@ from toolwright.core.journal.units import Committed, RequestCancel
 from toolwright.core.ports import Bus, Clock, Files, NewId
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.thread import Thread
-from toolwright.runtime.checks import by_id
-from toolwright.runtime.journal import sweep_rows
+from toolwright.runtime.journal import by_id, sweep_rows
 
 log = logging.getLogger("toolwright.runtime")
 

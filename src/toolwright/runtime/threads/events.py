@@ -13,7 +13,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.limits import PageLimit
 from toolwright.core.ports import Bus, Follower, Motor
 from toolwright.core.threads.event import GROWN, Event, Topic
-from toolwright.runtime.checks import by_id, by_kind, page
+from toolwright.runtime.journal import by_id, by_kind, page
 from toolwright.runtime.threads.results import RunResults
 from toolwright.wire.run_events import RunEvents
 

@@ -6,15 +6,15 @@ from typing import cast
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.env.redact import Redactor
-from toolwright.core.files.drafts import FileDrafts
+from toolwright.core.files import FileDrafts
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.text import clean_text
 from toolwright.core.threads.inbox import InboxEvent, InboxType
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
-from toolwright.runtime.files.files import FileKeeper
+from toolwright.runtime.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
 from toolwright.wire.text import is_misleading, readable, speaker_name
 

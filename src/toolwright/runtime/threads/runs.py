@@ -12,15 +12,14 @@ from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.units import Conflict, RequestCancel, RetryRun
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.ports import Follower
-from toolwright.core.state.questions import question_of
+from toolwright.core.state.state import question_of
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
 from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_kind, by_text, page
-from toolwright.runtime.journal import Services
+from toolwright.runtime.journal import Services, by_id, by_kind, by_text, page
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import is_own
 from toolwright.runtime.threads.results import PAGE, RunResults

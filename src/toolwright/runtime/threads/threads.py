@@ -15,23 +15,13 @@ from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
-from toolwright.core.files.drafts import FileDrafts
-from toolwright.core.files.file import FileChange
+from toolwright.core.files import FileChange, FileDrafts
+from toolwright.core.journal import units
 from toolwright.core.journal.effects import Compact, Pin
 from toolwright.core.journal.store import Order
-from toolwright.core.journal.units import (
-    Apply,
-    Committed,
-    Conflict,
-    CreateThread,
-    PostMessage,
-    RenameThread,
-    SetEnv,
-)
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, dumps, plain_names, unwritable
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_NAMES, MOST_PINNED
-from toolwright.core.plain import NOT_WRITABLE, plain_names, unwritable
-from toolwright.core.results.content import Attachment, AttachmentRef, InvalidField, checked_fields
+from toolwright.core.results import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
 from toolwright.core.threads.inbox import InboxEvent
@@ -42,16 +32,14 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_kind, by_list, by_text, page
-from toolwright.runtime.env.env import Environment, tenv_vars
-from toolwright.runtime.files.files import FileKeeper, StoredFiles
-from toolwright.runtime.journal import Services
+from toolwright.runtime.env import Environment, tenv_vars
+from toolwright.runtime.files import FileKeeper, StoredFiles
+from toolwright.runtime.journal import Services, by_id, by_kind, by_list, by_text, page
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import kept_ref
-from toolwright.runtime.threads.lineages import Lineages
 from toolwright.runtime.threads.runs import Runs
-from toolwright.runtime.threads.thread_tree import first_run
+from toolwright.runtime.threads.thread_tree import Lineages, first_run
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title
 
@@ -132,7 +120,7 @@ class Threads:
             *[self._environment.tenv(thread_id, name, var, now) for name, var in tenv_rows.items()],
             *[self._environment.change(thread_id, name, var, now) for name, var in env_values.items()],
         )
-        unit = CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
+        unit = units.CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
         await self._store.commit(unit)
         return thread
 
@@ -152,8 +140,8 @@ class Threads:
         agent = await self._agents.usable(thread.answering)
         values, now = (SECRETS if agent is None else agent.types).read(env), self._clock.now()
         changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in values.items()])
-        unit = SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
-        if isinstance(await self._store.commit(unit), Conflict):
+        unit = units.SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
+        if isinstance(await self._store.commit(unit), units.Conflict):
             raise NotFound(f"There is no thread {thread_id!r}.")
         self._motor.wake(thread_id)
         return await self.env(thread_id)
@@ -180,8 +168,10 @@ class Threads:
             raise _invalid_value(
                 "name", "cannot be set", f"The thread {thread_id!r} is a child: its parent names it."
             )
-        unit = RenameThread(token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, name=name)
-        if isinstance(await self._store.commit(unit), Conflict):
+        unit = units.RenameThread(
+            token=self._new_id("unit"), at=self._clock.now(), thread_id=thread_id, name=name
+        )
+        if isinstance(await self._store.commit(unit), units.Conflict):
             raise NotFound(f"There is no thread {thread_id!r}.")
         return changed(thread, name=name)
 
@@ -298,9 +288,9 @@ class Threads:
             row = _cut_row(rows, thread_id, side)
             number = max(thread.compacted, *[each.number for each in rows]) + 1
             effect = change(row, number)
-            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+            unit = units.Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
             answer = await self._store.commit(unit)
-            if not isinstance(answer, Conflict):
+            if not isinstance(answer, units.Conflict):
                 return effect.compaction
             if answer.guard != "compaction":
                 raise NotFound(f"There is no thread {thread.id!r}.")
@@ -331,9 +321,9 @@ class Threads:
                     f"{MOST_PINNED} messages of the thread {thread_id!r} are already pinned. Unpin another one first."
                 )
             effect = Pin(thread_id=thread_id, seq=message.seq, pinned=pinned, most=MOST_PINNED)
-            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+            unit = units.Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
             answer = await self._store.commit(unit)
-            if not isinstance(answer, Conflict):
+            if not isinstance(answer, units.Conflict):
                 return changed(message, pinned=pinned)
             if answer.guard != "message":  # otherwise others were pinned in the meantime
                 raise NotFound(f"There is no thread {thread_id!r}.")
@@ -365,7 +355,7 @@ class Threads:
             refs = await self._files.attach(thread_id, drafts, attachments)
             unit = self._posting(thread, message_id, clean, refs, drafts.changes)
             answer = await self._store.commit(unit)
-            if not isinstance(answer, Conflict):
+            if not isinstance(answer, units.Conflict):
                 self._motor.wake(thread_id)
                 return SentMessage(
                     message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id
@@ -383,7 +373,7 @@ class Threads:
         content: str,
         refs: Sequence[AttachmentRef],
         files: tuple[FileChange, ...],
-    ) -> PostMessage:
+    ) -> units.PostMessage:
         now = self._clock.now()
         run = first_run(thread, self._new_id("run"), 0, self._clock)
         if self._telemetry is not None:
@@ -394,7 +384,7 @@ class Threads:
         event = InboxEvent(
             thread_id=thread.id, event_id=message_id, type="message", content=content_json, created_at=now
         )
-        return PostMessage(
+        return units.PostMessage(
             token=self._new_id("unit"), at=now, event=event, run=run, queued=run_event(run), files=files
         )
 
@@ -526,7 +516,9 @@ def _checked_files(attachments: Sequence[Attachment]) -> list[Attachment]:
         raise _invalid_value(path, str(error), f"A file cannot be kept. {error}") from error
 
 
-def _posted(unit: PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: Committed) -> Message:
+def _posted(
+    unit: units.PostMessage, content: str, refs: tuple[AttachmentRef, ...], answer: units.Committed
+) -> Message:
     return Message(
         id=unit.event.event_id,
         role="user",

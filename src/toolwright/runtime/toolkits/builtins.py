@@ -12,13 +12,12 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.effects import Effect, Source
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.space import Entity
+from toolwright.core.results import ToolResult
+from toolwright.core.spaces import Entity
 from toolwright.core.state.state import ThreadState
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.decorator import tool
 from toolwright.core.tools.tenvs_needed import MissingTenvs
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import Tool, tool
 from toolwright.core.value import changed
 
 T = TypeVar("T")

@@ -8,9 +8,8 @@ from typing import cast
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidJSON, InvalidRequest
-from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.plain import plain
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.json_value import JSON, JSONObject, dumps, plain
+from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.compaction import HEADER, TITLE, is_reference
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed

@@ -7,7 +7,7 @@ from typing import cast
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.checks import misfit
 from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError, Unreachable
-from toolwright.core.journal.mcp_effects import AcceptMcpTool
+from toolwright.core.journal.effects import AcceptMcpTool
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.mcp.listing import ListingError, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpRefused, McpServerState, McpUnavailable
@@ -18,11 +18,10 @@ from toolwright.core.tools.mcp import McpCall
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id
-from toolwright.runtime.env.env import ThreadEnv
-from toolwright.runtime.journal import Services
-from toolwright.runtime.mcp.offer import McpOffer, McpOffers, env_of_agent
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.env import ThreadEnv
+from toolwright.runtime.journal import Services, by_id
+from toolwright.runtime.mcp import McpOffer, McpOffers, env_of_agent
+from toolwright.runtime.threads.thread_tree import Lineages
 
 
 class AgentServers:

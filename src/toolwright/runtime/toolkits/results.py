@@ -15,8 +15,7 @@ from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import quantity
 from toolwright.core.threads.compaction import READ_RESULT

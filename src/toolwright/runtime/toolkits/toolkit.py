@@ -7,32 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from toolwright.core import errors
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.prompt import LEAST_TOKENS
 from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import log_ids
-from toolwright.core.errors import (
-    InvalidRequest,
-    NotFound,
-    RunOver,
-    StoreError,
-    ThreadTerminated,
-)
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Committed, CreateThread
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.ports import Bus, Cipher, Clock, Motor, NewId
+from toolwright.core.threads import compaction
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.compaction import (
-    READ_RESULT,
-    SHORT_RESULT,
-    reference,
-    text_digest,
-    text_tokens,
-)
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
@@ -43,14 +31,13 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Format, Toolset
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.checks import by_id, by_kind
-from toolwright.runtime.files.files import FileKeeper
-from toolwright.runtime.mcp.offer import McpOffers, env_of_agent
-from toolwright.runtime.threads.lineages import Lineages
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.journal import by_id, by_kind
+from toolwright.runtime.mcp import McpOffers, env_of_agent
 from toolwright.runtime.threads.results import call_rows
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
-from toolwright.runtime.toolkits.call_ends import CallEnds
-from toolwright.runtime.toolkits.call_events import call_event, post_of, write_input
+from toolwright.runtime.threads.thread_tree import Lineages
+from toolwright.runtime.toolkits.external_calls import CallEnds, call_event, post_of, write_input
 from toolwright.runtime.toolkits.loop_messages import LoopMessages, answer_text, has_left_out
 from toolwright.wire.result import result_from_json, s4_result
 
@@ -143,7 +130,7 @@ class Toolkit:
     def tools(self) -> Toolset:
         """The agent's tools, including those of its toolkits."""
         if self._active is None:
-            raise InvalidRequest(
+            raise errors.InvalidRequest(
                 f"The agent {self._agent!r} is not declared by the app. If it is configured over HTTP, write "
                 "`await rt.toolkit(…)`."
             )
@@ -174,7 +161,7 @@ class Toolkit:
     def names(self) -> list[str]:
         """The names of the callable tools."""
         names = [tool.name for tool in self.tools]
-        return [*names, READ_RESULT] if names and self._has_left_out else names
+        return [*names, compaction.READ_RESULT] if names and self._has_left_out else names
 
     async def fit(
         self, messages: Sequence[Any], *, system: str = "", max_tokens: int | None = None
@@ -210,7 +197,7 @@ class Toolkit:
         fitted = await self._parts.fit(
             self._active,
             loop.messages,
-            fixed=text_tokens(system + loop.system_text) + self._tool_tokens(),
+            fixed=compaction.text_tokens(system + loop.system_text) + self._tool_tokens(),
             max_tokens=max_tokens,
             refer=self._refer,
         )
@@ -229,7 +216,7 @@ class Toolkit:
         while True:  # retry while the thread is busy with another run
             thread, run_id = await self._place()
             if log_ids().get("threadId") == thread.id:
-                raise InvalidRequest(
+                raise errors.InvalidRequest(
                     f"The thread {thread.id!r} waits for this handler, so the call would never end. Call the agent's "
                     "tools with state.invoke_tool instead."
                 )
@@ -262,14 +249,16 @@ class Toolkit:
 
     def _remember(self, text: str, call_id: str) -> None:
         """Remember which call returned a result that can become a reference."""
-        if len(text) > SHORT_RESULT:
-            self._results[text_digest(text)] = call_id
+        if len(text) > compaction.SHORT_RESULT:
+            self._results[compaction.text_digest(text)] = call_id
             if len(self._results) > MOST_RESULTS:
                 self._results.popitem(last=False)
 
     async def _recall(self, messages: Sequence[Message]) -> None:
         """Read the run's calls once, if there are long results that this toolkit has not returned."""
-        unknown = [each for each in messages if each.role == "tool" and len(each.content) > SHORT_RESULT]
+        unknown = [
+            each for each in messages if each.role == "tool" and len(each.content) > compaction.SHORT_RESULT
+        ]
         if self._given_run is None or self._has_recalled or all(map(self._opened_by, unknown)):
             return
         self._has_recalled = True
@@ -284,11 +273,11 @@ class Toolkit:
 
     def _opened_by(self, message: Message) -> str | None:
         """Return the id of the call that returned this result, or None for a result of another tool."""
-        return self._results.get(text_digest(message.content))
+        return self._results.get(compaction.text_digest(message.content))
 
     def _refer(self, message: Message) -> Message:
         call_id = self._opened_by(message)
-        return reference(message, call_id, can_open=call_id is not None)
+        return compaction.reference(message, call_id, can_open=call_id is not None)
 
     # ── the run that records the calls ──────────────────────────────────────────────────────────────────────
 
@@ -296,7 +285,7 @@ class Toolkit:
         parts = self._parts
         self._active = await parts.agents.active(self._agent)
         if self._active.agent_id in RESERVED:
-            raise NotFound(f"There is no agent {self._agent!r}.")
+            raise errors.NotFound(f"There is no agent {self._agent!r}.")
         if self._given_run is None:
             missing = self._active.missing_tenvs({})
             if missing:
@@ -307,9 +296,9 @@ class Toolkit:
             return self
         run = await parts.store.run(by_id("run", self._given_run))
         if run is None:
-            raise NotFound(f"There is no run {self._given_run!r}.")
+            raise errors.NotFound(f"There is no run {self._given_run!r}.")
         if run.agent != self._active.agent_id:
-            raise InvalidRequest(
+            raise errors.InvalidRequest(
                 f"The run {run.id!r} does not belong to the agent {self._active.agent.name!r}. A toolkit records "
                 "calls of its own agent only."
             )
@@ -317,7 +306,7 @@ class Toolkit:
             raise _over(run)
         thread = await self._thread(run.thread_id)
         if thread.answering != run.agent:
-            raise InvalidRequest(f"The thread of the run {run.id!r} was handed over to another agent.")
+            raise errors.InvalidRequest(f"The thread of the run {run.id!r} was handed over to another agent.")
         env = await parts.lineages.env(thread, self._active)
         self._mcp_tools = (await parts.mcp.tools_for(self._active, env)).tools
         self._thread_id, self._user_id = run.thread_id, thread.user_id
@@ -335,7 +324,7 @@ class Toolkit:
                     else await self._thread(self._thread_id or "")
                 )
             if not await self._parts.agents.exists(thread.agent):
-                raise NotFound(f"The agent {self._agent!r} no longer exists.")
+                raise errors.NotFound(f"The agent {self._agent!r} no longer exists.")
             assert self._run_id is not None, "it goes with the thread"
             return thread, self._run_id
 
@@ -351,7 +340,7 @@ class Toolkit:
     async def _thread(self, thread_id: str) -> Thread:
         thread = await self._parts.store.thread(thread_id)
         if thread is None:
-            raise NotFound(f"There is no thread {thread_id!r}.")
+            raise errors.NotFound(f"There is no thread {thread_id!r}.")
         return thread
 
     async def _post(self, thread: Thread, event: InboxEvent, run_id: str) -> bool:
@@ -363,7 +352,7 @@ class Toolkit:
             return True
         match answer.guard:
             case "terminated":
-                raise ThreadTerminated(
+                raise errors.ThreadTerminated(
                     f"The thread {event.thread_id!r} is terminated, so no call can be made in it."
                 )
             case "busy":
@@ -371,7 +360,7 @@ class Toolkit:
             case "run":
                 await self._next_run(run_id)
             case guard:
-                raise StoreError(f"The call could not be recorded ({guard}).")
+                raise errors.StoreError(f"The call could not be recorded ({guard}).")
         return False
 
     async def _until_idle(self, thread_id: str) -> None:
@@ -383,7 +372,7 @@ class Toolkit:
         """Select a new run for the toolkit. Raises if the run was given, because it records nothing more."""
         if self._given_run is not None:
             run = await self._parts.store.run(run_id)
-            raise NotFound(f"There is no run {run_id!r}.") if run is None else _over(run)
+            raise errors.NotFound(f"There is no run {run_id!r}.") if run is None else _over(run)
         if self._run_id == run_id:
             self._run_id = self._parts.new_id("run")
 
@@ -409,5 +398,5 @@ class Handlers(Mapping[str, Handler]):
         return len(self._toolkit.names)
 
 
-def _over(run: Run) -> RunOver:
-    return RunOver(f"The run {run.id!r} is {run.status}: it accepts no more calls.")
+def _over(run: Run) -> errors.RunOver:
+    return errors.RunOver(f"The run {run.id!r} is {run.status}: it accepts no more calls.")

@@ -16,7 +16,7 @@ from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
 from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Clock
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.core.tools.http.addresses import is_loopback
 from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 

@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.spaces.space import Space, SpaceMessage
-from toolwright.core.state.questions import question_of
+from toolwright.core.results import AttachmentRef
+from toolwright.core.spaces import Space, SpaceMessage
+from toolwright.core.state.state import question_of
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run

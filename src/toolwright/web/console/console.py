@@ -18,8 +18,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 
 from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
-from toolwright.core.spaces.tool_ui import ToolUI
 from toolwright.core.text import brief
+from toolwright.core.tools.tool_ui import ToolUI
 from toolwright.web.answers import CALLER, answer
 from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages
@@ -35,9 +35,8 @@ from toolwright.web.console.sign_in import (
     sign_in_page,
 )
 from toolwright.web.console.visit import SCOPE, ConsoleApp, Presence
-from toolwright.web.dependencies import address_of, person_of
-from toolwright.web.routes.files import get_file
-from toolwright.web.serving import Serving
+from toolwright.web.dependencies import Serving, address_of, person_of
+from toolwright.web.routes.threads import get_file
 
 log = logging.getLogger("toolwright.web")
 

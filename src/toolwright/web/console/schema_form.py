@@ -16,8 +16,7 @@ from toolwright.core.arguments.errors import FieldError, InvalidArguments
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_text import NotJson, parse_json
-from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.plain import Path, spell
+from toolwright.core.json_value import JSON, JSONObject, Path, dumps_unescaped, spell
 from toolwright.core.text import brief, quantity
 from toolwright.core.value import value
 from toolwright.web.console.widgets import box, plain_text

@@ -18,8 +18,7 @@ from toolwright.core.errors import (
     VariablesRequired,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.text import brief
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.run import Run

@@ -12,14 +12,14 @@ from nicegui import Client, ui
 from toolwright.core.errors import StoreError, ToolwrightError, Unauthorized
 from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus
-from toolwright.core.spaces.space import Entity
-from toolwright.core.spaces.tool_ui import ToolUI
+from toolwright.core.spaces import Entity
 from toolwright.core.text import brief
+from toolwright.core.tools.tool_ui import ToolUI
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
 from toolwright.web.auth.permits import Permits
 from toolwright.web.console.sign_in import LIFE, Session, Sessions
-from toolwright.web.serving import Serving
+from toolwright.web.dependencies import Serving
 
 KEY = "presence "
 MOST_SHOWN = 100  # people per space shared with other processes

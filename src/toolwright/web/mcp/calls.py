@@ -5,15 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    CallToolRequestParams,
-    CallToolResult,
-    InputRequest,
-    InputRequiredResult,
-)
 
 from toolwright.core.errors import NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
@@ -39,7 +32,7 @@ POLL_INTERVAL = 2.0  # seconds without an event after which the row is read
 REMOTE_POLL_INTERVAL = 0.25  # the same while another process executes the runs, whose events can be lost
 SETTLE = 0.25  # seconds to wait for the last event of a call after its row is final
 
-CallAnswer = CallToolResult | InputRequiredResult | dict[str, Any]
+CallAnswer = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
 
 
 class ToolCalls:
@@ -48,7 +41,7 @@ class ToolCalls:
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
-    async def call(self, context: Context, params: CallToolRequestParams) -> CallAnswer:
+    async def call(self, context: Context, params: types.CallToolRequestParams) -> CallAnswer:
         """Make the call, or continue a call that asked its user.
 
         The call is cancelled if the host cancels it or disconnects.
@@ -68,7 +61,7 @@ class ToolCalls:
                 self._parts.begin(_cancel(app_calls, call, making))
                 raise
 
-    async def begin(self, context: Context, params: CallToolRequestParams) -> dict[str, Any]:
+    async def begin(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         """Create the call for a host of 2025-11-25 that requests a task. The task exists as soon as the row does."""
         await self._require_tool(context, params)
         app_calls = self._parts.runtime.app_calls
@@ -77,17 +70,19 @@ class ToolCalls:
             await asyncio.shield(self._make(context, call, params))
             while (row := await watch.row()) is None:
                 if not await watch.next(POLL_INTERVAL) and await app_calls.is_lost(call):
-                    raise MCPError(INVALID_PARAMS, "The call could not be executed.")
+                    raise MCPError(types.INVALID_PARAMS, "The call could not be executed.")
         return {"task": legacy_task(row, "working", None)}
 
-    async def _require_tool(self, context: Context, params: CallToolRequestParams) -> Tool:
+    async def _require_tool(self, context: Context, params: types.CallToolRequestParams) -> Tool:
         """Return the tool. Raises the protocol's error if it does not exist for this caller."""
         tool = self._parts.pages.require(params.name)
         if not await self._parts.allows(context, tool, (params.arguments or {}).get("_delegate")):
             raise unknown(params.name)
         return tool
 
-    def _make(self, context: Context, call: AppCall, params: CallToolRequestParams) -> "asyncio.Task[None]":
+    def _make(
+        self, context: Context, call: AppCall, params: types.CallToolRequestParams
+    ) -> "asyncio.Task[None]":
         """Create the call in a task that outlives the request, because a half-created call could not be cancelled."""
         caller = self._parts.caller(context)
         arguments = {} if params.arguments is None else params.arguments
@@ -95,14 +90,14 @@ class ToolCalls:
         return self._parts.begin(making)
 
     async def _resume(
-        self, context: Context, tool: Tool, params: CallToolRequestParams, call_id: str
+        self, context: Context, tool: Tool, params: types.CallToolRequestParams, call_id: str
     ) -> CallAnswer:
         """Resume the caller's call named by the state, also if it was made in another process."""
         runtime, caller = self._parts.runtime, self._parts.caller(context)
         try:
             row = await runtime.app_calls.find(call_id, caller.users)
         except NotFound:
-            raise MCPError(INVALID_PARAMS, "Invalid or expired requestState") from None
+            raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState") from None
         call = call_of(row)
         with runtime.app_calls.watch(call) as watch:
             try:
@@ -198,7 +193,9 @@ class _CallFollower:
             return error_result(f"The call is {row.status}.")
         if self._missing_capabilities and result.status == "error" and is_modern(self._context):
             data = {"requiredCapabilities": self._missing_capabilities}
-            raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", data)
+            raise MCPError(
+                types.MISSING_REQUIRED_CLIENT_CAPABILITY, "Missing required client capability", data
+            )
         return await call_result(self._runtime.files, row.thread_id, result, self._tool)
 
     async def _questions(self, questions: Sequence[Question]) -> CallAnswer | None:
@@ -212,7 +209,7 @@ class _CallFollower:
         answered = {each.key: self.answers.pop(each.key) for each in questions if each.key in self.answers}
         if answered and await answer_all(self._runtime, questions, answered):
             questions = await open_questions(self._runtime, self._call)
-        requests: dict[str, InputRequest] = {}
+        requests: dict[str, types.InputRequest] = {}
         for each in questions:
             request = request_of(each, self._context)
             if request is None:
@@ -222,7 +219,7 @@ class _CallFollower:
                 requests[each.key] = request
         if not requests:
             return None
-        return InputRequiredResult(input_requests=requests, request_state=self._call.id)
+        return types.InputRequiredResult(input_requests=requests, request_state=self._call.id)
 
     def _pause(self) -> float:
         """Return the seconds to wait for the next event."""

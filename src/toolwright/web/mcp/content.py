@@ -8,32 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ImageContent,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    PaginatedRequestParams,
-    PromptArgument,
-    PromptMessage,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    ResourceLink,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-)
 from mcp_types import Prompt as McpPrompt
 
 from toolwright.core.agents.prompt import Prompt
@@ -43,12 +19,11 @@ from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.json_text import NotJson, read_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.offered import ERROR, FILE_NAME, OWN_FILES, FixedResource
-from toolwright.core.results.content import Attachment, AttachmentRef
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.calls.nested import message_in
-from toolwright.runtime.files.files import ThreadFiles
+from toolwright.runtime.files import ThreadFiles
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_json
@@ -60,17 +35,17 @@ ALONG = 256 * 1024
 
 async def call_result(
     files: ThreadFiles, thread_id: str, result: ToolResult, tool: Tool | None
-) -> CallToolResult:
+) -> types.CallToolResult:
     """Return the result of a call in a thread, with its files. `tool` None means that the tool no longer exists.
 
     A truncated result is an error if the tool promises an object, because it does not match the schema.
     """
-    blocks: list[ContentBlock] = []
+    blocks: list[types.ContentBlock] = []
     succeeded = result.status == "success"
     if not succeeded:
-        blocks.append(TextContent(text=clean_text(result.error or "The tool failed.")))
+        blocks.append(types.TextContent(text=clean_text(result.error or "The tool failed.")))
     elif not _is_nothing(result):
-        blocks.append(TextContent(text=model_text(result)))
+        blocks.append(types.TextContent(text=model_text(result)))
     blocks += await _files(files, thread_id, result.attachments)
     output = None if tool is None else output_of(tool)
     structured = clean_json(result.result) if succeeded else None
@@ -80,9 +55,9 @@ async def call_result(
         error = await output.error(structured)
     if error is not None:
         why = f"The tool was executed, but its result does not match its outputSchema: {brief(error, _MOST_ERROR)}"
-        blocks.append(TextContent(text=why))
-    return CallToolResult(
-        content=blocks or [TextContent(text="")],
+        blocks.append(types.TextContent(text=why))
+    return types.CallToolResult(
+        content=blocks or [types.TextContent(text="")],
         structured_content=structured if error is None and isinstance(structured, dict) else None,
         is_error=not succeeded or error is not None,
         _meta=None if succeeded else _error_meta(result),
@@ -95,9 +70,9 @@ def _error_meta(result: ToolResult) -> dict[str, Any] | None:
     return {ERROR: clean_json(meta)} if meta else None
 
 
-def error_result(text: str) -> CallToolResult:
+def error_result(text: str) -> types.CallToolResult:
     """Return the error result of a call without a result of its own."""
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
 
 
 def _is_nothing(result: ToolResult) -> bool:
@@ -107,8 +82,8 @@ def _is_nothing(result: ToolResult) -> bool:
 
 async def _files(
     files: ThreadFiles, thread_id: str, attachments: Sequence[Attachment | AttachmentRef]
-) -> list[ContentBlock]:
-    blocks: list[ContentBlock] = []
+) -> list[types.ContentBlock]:
+    blocks: list[types.ContentBlock] = []
     remaining = ALONG
     for each in attachments:
         if not isinstance(each, AttachmentRef):
@@ -120,28 +95,28 @@ async def _files(
         try:
             content = await files.read(thread_id, each.path)
         except (NotFound, StoreError):
-            blocks.append(TextContent(text=_file_note(each, "cannot be read")))
+            blocks.append(types.TextContent(text=_file_note(each, "cannot be read")))
             continue
         blocks.append(await asyncio.to_thread(_block, thread_id, each, content))
     return blocks
 
 
-def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> ContentBlock:
+def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> types.ContentBlock:
     """Return a file as a content block for its type."""
     kind = ref.mime_type.partition(";")[0].strip().lower()
     meta = {FILE_NAME: ref.name}
     if kind.startswith("image/"):
-        return ImageContent(data=b64encode(content).decode(), mime_type=ref.mime_type, _meta=meta)
+        return types.ImageContent(data=b64encode(content).decode(), mime_type=ref.mime_type, _meta=meta)
     if kind.startswith("audio/"):
-        return AudioContent(data=b64encode(content).decode(), mime_type=ref.mime_type, _meta=meta)
-    return EmbeddedResource(resource=contents(uri_of(thread_id, ref.path), ref.mime_type, content))
+        return types.AudioContent(data=b64encode(content).decode(), mime_type=ref.mime_type, _meta=meta)
+    return types.EmbeddedResource(resource=contents(uri_of(thread_id, ref.path), ref.mime_type, content))
 
 
-def _linked(thread_id: str, ref: AttachmentRef) -> ContentBlock:
+def _linked(thread_id: str, ref: AttachmentRef) -> types.ContentBlock:
     """Return a link to a file that is not embedded. It can be read separately unless it is too large."""
     if ref.size > MOST_BYTES:
-        return TextContent(text=_file_note(ref, "is too large to send"))
-    return ResourceLink(
+        return types.TextContent(text=_file_note(ref, "is too large to send"))
+    return types.ResourceLink(
         name=ref.name, uri=uri_of(thread_id, ref.path), mime_type=ref.mime_type, size=ref.size
     )
 
@@ -156,22 +131,26 @@ class Prompts:
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
-    async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListPromptsResult:
+    async def list(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
         """Handle `prompts/list`: return the prompts that the caller has permission to use."""
         listed = [_prompt_definition(each) for each in self._offered(context)]
-        return ListPromptsResult(prompts=listed, ttl_ms=0, cache_scope="private")
+        return types.ListPromptsResult(prompts=listed, ttl_ms=0, cache_scope="private")
 
-    async def get(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+    async def get(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Handle `prompts/get`. Raises the protocol's error for an unknown prompt and for invalid arguments."""
         prompt = next((each for each in self._offered(context) if each.name == params.name), None)
         if prompt is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
+            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
         arguments = params.arguments or {}
         texts = [prompt.prompt]
         if arguments or (prompt.required_schema is not None and _schema(prompt)[1]):
             texts.append(message_in(_validated(prompt, arguments), None))
-        messages = [PromptMessage(role="user", content=TextContent(text=text)) for text in texts if text]
-        return GetPromptResult(description=prompt.tool_description or None, messages=messages)
+        messages = [
+            types.PromptMessage(role="user", content=types.TextContent(text=text)) for text in texts if text
+        ]
+        return types.GetPromptResult(description=prompt.tool_description or None, messages=messages)
 
     def _offered(self, context: Context) -> Iterable[Prompt]:
         names = self._parts.permissions.prompts
@@ -190,7 +169,7 @@ def _schema(prompt: Prompt) -> tuple[Mapping[str, JSON], frozenset[str]]:
 def _prompt_definition(prompt: Prompt) -> McpPrompt:
     schemas, required = _schema(prompt)
     arguments = [
-        PromptArgument(name=name, description=_description(schema), required=name in required)
+        types.PromptArgument(name=name, description=_description(schema), required=name in required)
         for name, schema in schemas.items()
     ]
     return McpPrompt(name=prompt.name, description=prompt.tool_description or None, arguments=arguments)
@@ -211,7 +190,7 @@ def _validated(prompt: Prompt, arguments: Mapping[str, str]) -> JSONObject:
             read
         )
     except InvalidArguments as error:
-        raise MCPError(INVALID_PARAMS, str(error)) from error
+        raise MCPError(types.INVALID_PARAMS, str(error)) from error
 
 
 def _read(schema: JSON, text: str) -> JSON:
@@ -249,25 +228,33 @@ class Resources:
     def __init__(self, parts: McpParts) -> None:
         self._parts = parts
 
-    async def list(self, context: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def list(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         """Handle `resources/list`."""
         listed = [
-            Resource(name=each.name, uri=each.uri, description=each.description, mime_type=each.mime_type)
+            types.Resource(
+                name=each.name, uri=each.uri, description=each.description, mime_type=each.mime_type
+            )
             for each in self._parts.permissions.resources
             if self._parts.offers(context, each.name)
         ]
-        return ListResourcesResult(resources=listed, ttl_ms=0, cache_scope="private")
+        return types.ListResourcesResult(resources=listed, ttl_ms=0, cache_scope="private")
 
     async def templates(
-        self, context: Context, params: PaginatedRequestParams | None
-    ) -> ListResourceTemplatesResult:
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
         """Handle `resources/templates/list`."""
-        template = ResourceTemplate(
+        template = types.ResourceTemplate(
             name="file", description="A file returned by a call.", uri_template=TEMPLATE
         )
-        return ListResourceTemplatesResult(resource_templates=[template], ttl_ms=0, cache_scope="private")
+        return types.ListResourceTemplatesResult(
+            resource_templates=[template], ttl_ms=0, cache_scope="private"
+        )
 
-    async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         """Handle `resources/read`."""
         runtime, caller = self._parts.runtime, self._parts.caller(context)
         fixed = [each for each in self._parts.permissions.resources if each.uri == params.uri]
@@ -281,14 +268,14 @@ class Resources:
             await runtime.app_calls.check_thread(thread_id, caller.users)
             file = await runtime.files.get(thread_id, path)
             if file.size > MOST_BYTES:
-                raise MCPError(INVALID_PARAMS, "The file is too large for MCP", {"uri": params.uri})
+                raise MCPError(types.INVALID_PARAMS, "The file is too large for MCP", {"uri": params.uri})
             content = await runtime.files.content(file)
         except NotFound:
-            code = INVALID_PARAMS if is_modern(context) else NOT_FOUND
+            code = types.INVALID_PARAMS if is_modern(context) else NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": params.uri[:1000]}) from None
         uri = uri_of(thread_id, path)
         result = await asyncio.to_thread(contents, uri, file.mime_type, content)
-        return ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
+        return types.ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
 
 
 def uri_of(thread_id: str, path: str) -> str:
@@ -296,18 +283,20 @@ def uri_of(thread_id: str, path: str) -> str:
     return f"{OWN_FILES}{quote(thread_id, safe='')}/files{quote(path)}"
 
 
-async def _read_fixed(resource: FixedResource) -> ReadResourceResult:
+async def _read_fixed(resource: FixedResource) -> types.ReadResourceResult:
     content = resource.content
     if isinstance(content, Path):
         try:
             content = await asyncio.to_thread(_beginning, content)
         except OSError as error:
-            raise MCPError(INTERNAL_ERROR, "The resource cannot be read", {"uri": resource.uri}) from error
+            raise MCPError(
+                types.INTERNAL_ERROR, "The resource cannot be read", {"uri": resource.uri}
+            ) from error
     raw = content.encode() if isinstance(content, str) else content
     if len(raw) > MOST_BYTES:
-        raise MCPError(INVALID_PARAMS, "The resource is too large for MCP", {"uri": resource.uri})
+        raise MCPError(types.INVALID_PARAMS, "The resource is too large for MCP", {"uri": resource.uri})
     result = await asyncio.to_thread(contents, resource.uri, resource.mime_type, raw)
-    return ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
+    return types.ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
 
 
 def _beginning(path: Path) -> bytes:
@@ -315,12 +304,14 @@ def _beginning(path: Path) -> bytes:
         return file.read(MOST_BYTES + 1)
 
 
-def contents(uri: str, mime_type: str, content: bytes) -> TextResourceContents | BlobResourceContents:
+def contents(
+    uri: str, mime_type: str, content: bytes
+) -> types.TextResourceContents | types.BlobResourceContents:
     """Return the file, as text if its type is a text type."""
     kind = mime_type.partition(";")[0].strip().lower()
     if kind.startswith(_TEXTS) or kind.endswith(("+json", "+xml")):
         try:
-            return TextResourceContents(uri=uri, mime_type=mime_type, text=content.decode())
+            return types.TextResourceContents(uri=uri, mime_type=mime_type, text=content.decode())
         except UnicodeDecodeError:
             pass  # the content is not valid text
-    return BlobResourceContents(uri=uri, mime_type=mime_type, blob=b64encode(content).decode())
+    return types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=b64encode(content).decode())

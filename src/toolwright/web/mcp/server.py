@@ -7,6 +7,7 @@ from io import TextIOWrapper
 from typing import Any, BinaryIO
 
 import anyio
+import mcp_types as types
 from fastapi import Request
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -18,36 +19,12 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    PARSE_ERROR,
-    CallToolRequestParams,
-    EmptyResult,
-    PaginatedRequestParams,
-    ServerCapabilities,
-    ServerTasksCapability,
-    ServerTasksRequestsCapability,
-    SetLevelRequestParams,
-    TasksCallCapability,
-    TasksCancelCapability,
-    TasksListCapability,
-    TasksToolsCapability,
-)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolwright.core.errors import (
-    DISTRIBUTION,
-    InvalidRequest,
-    NotFound,
-    StoreError,
-    TooLarge,
-    ToolwrightError,
-    Unauthorized,
-)
+from toolwright.core import errors
 from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.offered import McpPermissions
@@ -55,7 +32,7 @@ from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers import answer
 from toolwright.web.auth.access import SERVICE, Caller
-from toolwright.web.dependencies import identified
+from toolwright.web.dependencies import Serving, identified
 from toolwright.web.mcp.calls import ToolCalls
 from toolwright.web.mcp.content import Prompts, Resources
 from toolwright.web.mcp.sessions import (
@@ -71,7 +48,6 @@ from toolwright.web.mcp.sessions import (
 from toolwright.web.mcp.tasks import TaskParams, Tasks, UpdateParams, is_task_request
 from toolwright.web.mcp.tools import BEAT, TASKS, Context, McpParts
 from toolwright.web.middleware import answer_error
-from toolwright.web.serving import Serving
 
 NAME = "toolwright"
 MOST_LEVELS = 10_000
@@ -88,16 +64,18 @@ class ToolServer(Server[Any]):
         extensions: dict[str, dict[str, Any]] | None = None,
         *,
         protocol_version: str | None = None,
-    ) -> ServerCapabilities:
+    ) -> types.ServerCapabilities:
         """Return the capabilities for one revision."""
         capabilities = super().get_capabilities(
             notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
         )
         if protocol_version in MODERN_PROTOCOL_VERSIONS:
             return capabilities.model_copy(update={"extensions": {TASKS: {}}, "logging": None})
-        calls = ServerTasksRequestsCapability(tools=TasksToolsCapability(call=TasksCallCapability()))
-        tasks = ServerTasksCapability(
-            list=TasksListCapability(), cancel=TasksCancelCapability(), requests=calls
+        calls = types.ServerTasksRequestsCapability(
+            tools=types.TasksToolsCapability(call=types.TasksCallCapability())
+        )
+        tasks = types.ServerTasksCapability(
+            list=types.TasksListCapability(), cancel=types.TasksCancelCapability(), requests=calls
         )
         return capabilities.model_copy(update={"tasks": tasks})
 
@@ -107,7 +85,7 @@ def mcp_server(parts: McpParts) -> ToolServer:
     calls, tasks = ToolCalls(parts), Tasks(parts)
     resources, prompts = Resources(parts), Prompts(parts)
 
-    async def list_tools(context: Context, params: PaginatedRequestParams | None) -> Any:  # a page
+    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> Any:  # a page
         page = parts.pages.page(None if params is None else params.cursor)
         absent = [
             each.name
@@ -117,15 +95,15 @@ def mcp_server(parts: McpParts) -> ToolServer:
         tools = [each for each in page.tools if each.name not in absent]
         return page.model_copy(update={"tools": tools}) if absent else page
 
-    async def set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
+    async def set_level(context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         while len(parts.levels) >= MOST_LEVELS:
             del parts.levels[next(iter(parts.levels))]
         parts.levels[session_of(context)] = params.level
-        return EmptyResult()
+        return types.EmptyResult()
 
     server = ToolServer(
         NAME,
-        version=version(DISTRIBUTION),
+        version=version(errors.DISTRIBUTION),
         on_list_tools=list_tools,
         on_list_resources=resources.list,
         on_list_resource_templates=resources.templates,
@@ -134,13 +112,13 @@ def mcp_server(parts: McpParts) -> ToolServer:
         on_get_prompt=prompts.get,
         get_tool_input_schema=lambda name: parts.pages.schema(name),
     )
-    server.add_request_handler("tools/call", CallToolRequestParams, calls.call)
-    server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
+    server.add_request_handler("tools/call", types.CallToolRequestParams, calls.call)
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
     server.add_request_handler("tasks/get", TaskParams, tasks.get)
     server.add_request_handler("tasks/cancel", TaskParams, tasks.cancel)
     server.add_request_handler("tasks/update", UpdateParams, tasks.update)
     server.add_request_handler("tasks/result", TaskParams, tasks.result)
-    server.add_request_handler("tasks/list", PaginatedRequestParams, tasks.list)
+    server.add_request_handler("tasks/list", types.PaginatedRequestParams, tasks.list)
     server.middleware.append(_convert_errors)
     server.middleware.append(_Sealing(parts))
     server.middleware.append(_task_requests(calls))
@@ -151,10 +129,10 @@ async def _convert_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Convert errors of this project to protocol errors with the same messages."""
     try:
         return await call_next(ctx)
-    except (NotFound, InvalidRequest) as error:
-        raise MCPError(INVALID_PARAMS, error.message) from error
-    except ToolwrightError as error:
-        raise MCPError(INTERNAL_ERROR, error.message) from error
+    except (errors.NotFound, errors.InvalidRequest) as error:
+        raise MCPError(types.INVALID_PARAMS, error.message) from error
+    except errors.ToolwrightError as error:
+        raise MCPError(types.INTERNAL_ERROR, error.message) from error
 
 
 class _Sealing:
@@ -189,9 +167,9 @@ def _task_requests(calls: ToolCalls) -> ServerMiddleware[Any]:
         if not is_task_request(ctx):
             return await call_next(ctx)
         try:
-            params = CallToolRequestParams.model_validate(ctx.params, by_name=False)
+            params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
         except ValidationError as error:
-            raise MCPError(INVALID_PARAMS, "Invalid request parameters") from error
+            raise MCPError(types.INVALID_PARAMS, "Invalid request parameters") from error
         return await calls.begin(ctx, params)
 
     return begin
@@ -253,7 +231,7 @@ class McpEndpoint:
         self._serving.access.check_page(request.headers, (scope.get("server") or (None,))[0])
         try:
             caller = await self._caller(request)
-        except Unauthorized as error:
+        except errors.Unauthorized as error:
             refusal = answer_error(error)
             refusal.headers["WWW-Authenticate"] = "Bearer"
             await refusal(scope, receive, send)
@@ -344,7 +322,7 @@ class McpEndpoint:
             return serving.result()
         await asyncio.wait([serving])
         if not started:
-            raise StoreError(STOPS)
+            raise errors.StoreError(STOPS)
         with suppress(OSError):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         return None
@@ -361,7 +339,7 @@ class McpEndpoint:
     async def _open_manager(self) -> StreamableHTTPSessionManager:
         """Return the session manager. It starts with the first request and ends when the server stops."""
         if self._serving.options.closing.is_set():
-            raise StoreError(STOPS)
+            raise errors.StoreError(STOPS)
         async with self._starting:
             if self._manager is None or self._running is None or self._running.done():
                 manager = StreamableHTTPSessionManager(self._server, max_request_body_size=UNLIMITED)
@@ -408,7 +386,7 @@ async def _body(request: Request, values: int) -> bytes:
         try:
             count.add(piece)
         except TooManyValues as error:
-            raise TooLarge(f"The body is too large: {error}") from None
+            raise errors.TooLarge(f"The body is too large: {error}") from None
         body += piece
     return bytes(body)
 
@@ -424,7 +402,7 @@ async def _invalid_json_answer(body: bytes, nesting: int) -> Response | None:
             await asyncio.to_thread(read_json, body, nesting=nesting)
     except NotJson as error:
         error_body: JSONObject = {
-            "code": PARSE_ERROR,
+            "code": types.PARSE_ERROR,
             "message": sentence(f"The body is not valid JSON: {error}"),
         }
         return answer({"jsonrpc": "2.0", "id": None, "error": error_body}, 400)

@@ -4,42 +4,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types import (
-    HEADER_MISMATCH,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    CallToolResult,
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    InputRequest,
-    PaginatedRequestParams,
-    RequestParams,
-    SamplingMessage,
-    TextContent,
-)
 from pydantic import BaseModel, Field, ValidationError
 
-from toolwright.core.errors import (
-    AlreadyOver,
-    CallCancelled,
-    CallExpired,
-    CallResolved,
-    InvalidRequest,
-    NotFound,
-)
+from toolwright.core import errors
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
-from toolwright.core.state.questions import SAMPLE, question_of, sampling_of
+from toolwright.core.results import ToolResult
+from toolwright.core.state.state import SAMPLE, question_of, sampling_of
 from toolwright.core.text import sentence
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.value import value
@@ -99,7 +73,7 @@ def _name(arguments: JSONObject) -> str:
     return "_".join(words).lower()[:100]
 
 
-def request_of(question: Question, context: Context) -> InputRequest | None:
+def request_of(question: Question, context: Context) -> types.InputRequest | None:
     """Return the question as a protocol request, or None if the host does not support asking its user or model."""
     if question.is_sampling:
         return None if capabilities_of(context).sampling is None else _sampling(question.params)
@@ -110,22 +84,22 @@ def request_of(question: Question, context: Context) -> InputRequest | None:
     if isinstance(url, str):
         if able.url is None:
             return None
-        params = ElicitRequestURLParams(message=message, url=url, elicitation_id=question.call.id)
-        return ElicitRequest(params=params)
+        params = types.ElicitRequestURLParams(message=message, url=url, elicitation_id=question.call.id)
+        return types.ElicitRequest(params=params)
     if able.form is None and able.url is not None:
         return None
     schema: Any = question.params["requestedSchema"]
-    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
 
 
-def _sampling(arguments: JSONObject) -> CreateMessageRequest:
+def _sampling(arguments: JSONObject) -> types.CreateMessageRequest:
     written: Any = arguments
     messages = [
-        SamplingMessage(role=each["role"], content=TextContent(text=each["content"]))
+        types.SamplingMessage(role=each["role"], content=types.TextContent(text=each["content"]))
         for each in written["messages"]
     ]
-    return CreateMessageRequest(
-        params=CreateMessageRequestParams(
+    return types.CreateMessageRequest(
+        params=types.CreateMessageRequestParams(
             messages=messages,
             system_prompt=written.get("system"),
             max_tokens=written.get("maxTokens", MAX_TOKENS),
@@ -142,11 +116,11 @@ async def ask(runtime: Runtime, question: Question, context: Context) -> None:
         return
     metadata = ServerMessageMetadata(related_request_id=context.request_id)
     try:
-        form = CreateMessageResult if question.is_sampling else ElicitResult
+        form = types.CreateMessageResult if question.is_sampling else types.ElicitResult
         response = await context.session.send_request(request, form, metadata=metadata)
         await answer(runtime, question, response)
-    except (MCPError, ValidationError, InvalidRequest) as error:
-        why = error.message if isinstance(error, MCPError | InvalidRequest) else "it is none"
+    except (MCPError, ValidationError, errors.InvalidRequest) as error:
+        why = error.message if isinstance(error, MCPError | errors.InvalidRequest) else "it is none"
         await refuse(runtime, question, sentence(f"The host's answer is invalid: {why}"))
 
 
@@ -170,13 +144,13 @@ async def answer_all(runtime: Runtime, questions: Sequence[Question], responses:
             try:
                 await answer(runtime, question, responses[question.key])
                 is_any_answered = True
-            except InvalidRequest:
+            except errors.InvalidRequest:
                 continue  # the question is asked again
     return is_any_answered
 
 
 def _elicited(response: object) -> JSON:
-    if not isinstance(response, ElicitResult):
+    if not isinstance(response, types.ElicitResult):
         return cast("JSON", response)  # from a task update; validated against the question
     content: Any = response.content
     return {"action": response.action, **({} if content is None else {"content": content})}
@@ -185,18 +159,18 @@ def _elicited(response: object) -> JSON:
 def _sampled(response: object) -> JSON:
     written = response.model_dump(by_alias=True) if isinstance(response, BaseModel) else response
     try:
-        read = CreateMessageResult.model_validate(written, by_name=False)
+        read = types.CreateMessageResult.model_validate(written, by_name=False)
     except ValidationError:
-        raise InvalidRequest(NO_TEXT) from None
-    if not isinstance(read.content, TextContent):
-        raise InvalidRequest(NO_TEXT)
+        raise errors.InvalidRequest(NO_TEXT) from None
+    if not isinstance(read.content, types.TextContent):
+        raise errors.InvalidRequest(NO_TEXT)
     return {"text": read.content.text, "model": read.model}
 
 
 async def _submit(runtime: Runtime, question: Question, result: JSON | ToolResult) -> None:
     try:
         await runtime.calls.submit(question.call.run_id, question.call.id, result)
-    except (CallResolved, CallExpired, CallCancelled, AlreadyOver):
+    except (errors.CallResolved, errors.CallExpired, errors.CallCancelled, errors.AlreadyOver):
         return  # another answer was submitted first
 
 
@@ -209,7 +183,7 @@ _FAILED = frozenset({"interrupted", "not_begun"})
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
-class TaskParams(RequestParams):
+class TaskParams(types.RequestParams):
     """Parameters that identify a task."""
 
     task_id: str = Field(alias="taskId", max_length=1000)
@@ -249,12 +223,12 @@ class Tasks:
         _check_extension(context)
         call = await self._find(context, params.task_id)
         if is_over(call.status) and not is_modern(context):
-            raise MCPError(INVALID_PARAMS, "Cannot cancel task: already in terminal status")
+            raise MCPError(types.INVALID_PARAMS, "Cannot cancel task: already in terminal status")
         if not is_over(call.status):
             await self._parts.runtime.app_calls.cancel(call)
         return {} if is_modern(context) else legacy_task(call, "cancelled", None)
 
-    async def list(self, context: Context, params: PaginatedRequestParams) -> dict[str, Any]:
+    async def list(self, context: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         """Handle `tasks/list` of 2025-11-25: return the caller's calls, oldest first."""
         _legacy_only(context)
         caller = self._parts.caller(context)
@@ -280,7 +254,7 @@ class Tasks:
                 call = await self._find(context, params.task_id)
         result = self._result(call)
         if result is None:
-            raise MCPError(INTERNAL_ERROR, f"The task is {call.status}.")
+            raise MCPError(types.INTERNAL_ERROR, f"The task is {call.status}.")
         answer = await self._protocol_result(call, result)
         written = _written(answer)
         return {**written, "_meta": {**written.get("_meta", {}), RELATED: {"taskId": call.id}}}
@@ -297,7 +271,7 @@ class Tasks:
         caller = self._parts.caller(context)
         try:
             call = await self._parts.runtime.app_calls.find(task_id, caller.users)
-        except NotFound:
+        except errors.NotFound:
             raise _unknown(task_id) from None
         if not self._parts.permits(context, call.name):
             raise _unknown(task_id)
@@ -306,7 +280,7 @@ class Tasks:
     def _result(self, call: Call) -> ToolResult | None:
         return self._parts.runtime.app_calls.result(call) if is_over(call.status) else None
 
-    async def _protocol_result(self, call: Call, result: ToolResult) -> CallToolResult:
+    async def _protocol_result(self, call: Call, result: ToolResult) -> types.CallToolResult:
         """Return the result in the protocol's format."""
         tool = self._parts.pages.find(call.name)
         return await call_result(self._parts.runtime.files, call.thread_id, result, tool)
@@ -332,12 +306,12 @@ class Tasks:
             return {**task, "result": _written(await self._protocol_result(call, result))}
         if task["status"] == "failed":
             why = f"The call is {call.status}." if result is None or result.error is None else result.error
-            return {**task, "error": {"code": INTERNAL_ERROR, "message": why}}
+            return {**task, "error": {"code": types.INTERNAL_ERROR, "message": why}}
         return task
 
 
 def _unknown(task_id: str) -> MCPError:
-    return MCPError(INVALID_PARAMS, f"Unknown task: {task_id[:200]}")
+    return MCPError(types.INVALID_PARAMS, f"Unknown task: {task_id[:200]}")
 
 
 def _written(message: BaseModel) -> dict[str, Any]:
@@ -392,14 +366,14 @@ def check_name(context: Context, task_id: str) -> None:
         return
     if decode_header_value(context.request.headers.get(MCP_NAME_HEADER)) != task_id:
         raise MCPError(
-            HEADER_MISMATCH, "Mcp-Name header does not match the request body's 'taskId' parameter"
+            types.HEADER_MISMATCH, "Mcp-Name header does not match the request body's 'taskId' parameter"
         )
 
 
 def _check_extension(context: Context) -> None:
     if is_modern(context) and not knows_tasks(context):
         raise MCPError(
-            MISSING_REQUIRED_CLIENT_CAPABILITY,
+            types.MISSING_REQUIRED_CLIENT_CAPABILITY,
             "Missing required client capability",
             {"requiredCapabilities": {"extensions": {TASKS: {}}}},
         )
@@ -407,17 +381,17 @@ def _check_extension(context: Context) -> None:
 
 def _modern_only(context: Context) -> None:
     if not is_modern(context):
-        raise MCPError(METHOD_NOT_FOUND, "Method not found", context.method)
+        raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
 
 
 def _legacy_only(context: Context) -> None:
     if is_modern(context):
-        raise MCPError(METHOD_NOT_FOUND, "Method not found", context.method)
+        raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
 
 
 def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 12:
-        raise MCPError(INVALID_PARAMS, "Invalid cursor")
+        raise MCPError(types.INVALID_PARAMS, "Invalid cursor")
     return int(cursor)

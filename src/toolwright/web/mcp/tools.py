@@ -8,16 +8,9 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, TypeAlias, get_args, get_type_hints
 
+import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    ClientCapabilities,
-    ListToolsResult,
-    LoggingLevel,
-    ToolAnnotations,
-    ToolExecution,
-)
 from mcp_types import Tool as McpTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
@@ -30,8 +23,7 @@ from toolwright.core.dependencies.depends import innermost
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.offered import McpPermissions
-from toolwright.core.results.content import Attachment, AttachmentRef, ImageContent, TextContent
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import Attachment, AttachmentRef, ImageContent, TextContent, ToolResult
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.runtime import Runtime
@@ -57,7 +49,7 @@ class McpParts:
     patience: float = 0.5  # seconds within which a call is answered directly even if the host supports tasks
     beat: float = BEAT
     permissions: McpPermissions = field(default_factory=McpPermissions)
-    levels: dict[str | None, LoggingLevel] = field(default_factory=dict[str | None, LoggingLevel])
+    levels: dict[str | None, types.LoggingLevel] = field(default_factory=dict[str | None, types.LoggingLevel])
     _pages: "ToolPages | None" = None
     _behind: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
 
@@ -108,9 +100,9 @@ def is_modern(context: Context) -> bool:
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def capabilities_of(context: Context) -> ClientCapabilities:
+def capabilities_of(context: Context) -> types.ClientCapabilities:
     """Return the capabilities that the host has declared, for this request or its session."""
-    return context.session.client_capabilities or ClientCapabilities()
+    return context.session.client_capabilities or types.ClientCapabilities()
 
 
 def knows_tasks(context: Context) -> bool:
@@ -128,14 +120,14 @@ class ToolPages:
     def __init__(self, tools: Toolset) -> None:
         self.tools = tools
         self._listed = list(tools)
-        self._rendered: dict[int, ListToolsResult] = {}
+        self._rendered: dict[int, types.ListToolsResult] = {}
 
-    def page(self, cursor: str | None) -> ListToolsResult:
+    def page(self, cursor: str | None) -> types.ListToolsResult:
         """Return one page. Raises `MCPError` for an unknown cursor."""
         first = 0 if cursor is None else _place(cursor, len(self._listed))
         if first not in self._rendered:
             last = first + PAGE
-            self._rendered[first] = ListToolsResult(
+            self._rendered[first] = types.ListToolsResult(
                 tools=[listed_tool(tool) for tool in self._listed[first:last]],
                 next_cursor=_cursor(last) if last < len(self._listed) else None,
                 ttl_ms=FRESH,
@@ -164,7 +156,7 @@ class ToolPages:
 
 def unknown(name: str) -> MCPError:
     """Return the protocol's error for an unknown tool."""
-    return MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]}")
+    return MCPError(types.INVALID_PARAMS, f"Unknown tool: {name[:200]}")
 
 
 def listed_tool(tool: Tool) -> McpTool:
@@ -176,12 +168,12 @@ def listed_tool(tool: Tool) -> McpTool:
         description=tool.description or None,
         input_schema={"type": "object", **tool.offered},
         output_schema=None if output is None else output.schema,
-        annotations=ToolAnnotations(
+        annotations=types.ToolAnnotations(
             read_only_hint=tool.read_only,
             destructive_hint=tool.destructive,
             idempotent_hint=tool.idempotent,
         ),
-        execution=ToolExecution(task_support="optional"),
+        execution=types.ToolExecution(task_support="optional"),
     )
 
 
@@ -255,5 +247,5 @@ def _place(cursor: str, count: int) -> int:
     except (binascii.Error, ValueError):
         place = -1
     if not (0 < place < count and place % PAGE == 0):
-        raise MCPError(INVALID_PARAMS, "Invalid cursor")
+        raise MCPError(types.INVALID_PARAMS, "Invalid cursor")
     return place

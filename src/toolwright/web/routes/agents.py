@@ -12,12 +12,22 @@ from toolwright.core.limits import CONFIG_VALUES, PageLimit
 from toolwright.core.tools.openapi import OperationFault as Fault
 from toolwright.runtime.agents.agents import AgentView
 from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
-from toolwright.web.dependencies import Service
+from toolwright.web.dependencies import AtWork, Service, noun
 from toolwright.web.options import GatewayOptions
-from toolwright.web.requests.body import RequestForm, described, parse, reads
-from toolwright.web.requests.query import Description, Id, Limit, Name, Offset, Person, SpaceId, StorableText
-from toolwright.web.routes.router import noun
-from toolwright.web.serving import AtWork
+from toolwright.web.requests import (
+    Description,
+    Id,
+    Limit,
+    Name,
+    Offset,
+    Person,
+    RequestForm,
+    SpaceId,
+    StorableText,
+    described,
+    parse,
+    reads,
+)
 from toolwright.wire.agent import (
     Agent,
     InboxEvent,

@@ -1,24 +1,43 @@
-"""Routes of tool calls that wait for a person or an external worker, and their results."""
+"""Routes of tool calls that wait for a person or an external worker, and of requests for missing variables.
+
+The routes of variables work at `/threads/…` without `/api` too, as in S0.
+"""
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
+from toolwright.core.env.env import EnvInput
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit
-from toolwright.core.results.result import ToolResult
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
-from toolwright.web.answers import ApiResponse, ListShape, answer, answers, listed
-from toolwright.web.dependencies import AnyCaller, Service
-from toolwright.web.requests.body import RequestForm, described, reads
-from toolwright.web.requests.query import Id, Limit, Offset, Reference, SpaceId, StorableText
-from toolwright.web.routes.router import noun
-from toolwright.web.serving import ServingDep
-from toolwright.wire.call import Call, agent_entity_id, call_json
+from toolwright.web.answers import ApiResponse, ErrorShape, ListShape, answer, answers, listed
+from toolwright.web.dependencies import AnyCaller, Service, ServingDep, noun
+from toolwright.web.requests import (
+    Id,
+    Limit,
+    NewEnv,
+    Offset,
+    Reference,
+    RequestForm,
+    SpaceId,
+    StorableText,
+    described,
+    reads,
+)
+from toolwright.wire.call import (
+    Call,
+    VariablesAnswered,
+    VariablesRequest,
+    agent_entity_id,
+    call_json,
+    required_json,
+)
 from toolwright.wire.shape import Shape
 
 router = noun("/api", "calls")
@@ -177,3 +196,61 @@ async def claim_call(
 
 def _required(path: str) -> InvalidRequest:
     return InvalidRequest(f"{path} is required", [{"path": path, "message": "is required"}])
+
+
+variables_router = noun("/api/threads", "variables")
+
+
+class VariablesMissing(ErrorShape):
+    """The names that are still missing."""
+
+    missing: list[str]
+
+
+@variables_router.get(
+    "/{thread_id}/variables/{request_id}",
+    responses=answers(VariablesRequest, "The requested variables.", errors=(404,)),
+)
+async def get_variables(caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id) -> ApiResponse:
+    """Get the requested variables, and those that are still missing."""
+    await serving.permits.request(caller, thread_id, request_id)
+    request = await serving.runtime.requests.get(thread_id, request_id)
+    missing: list[JSON] = [*request.missing]
+    return answer(
+        {
+            "requestId": request.request_id,
+            "agentName": request.agent_name,
+            "required": required_json(request.required),
+            "missing": missing,
+        }
+    )
+
+
+@variables_router.post(
+    "/{thread_id}/variables/{request_id}",
+    responses=answers(
+        VariablesAnswered, "Nothing is missing: the run continues, or the child starts.", 200, (404, 409, 413)
+    )
+    | {
+        422: {
+            "model": VariablesMissing,
+            "description": "The values were saved, but others are still missing.",
+        }
+    },
+    openapi_extra=described(NewEnv),
+)
+async def give_variables(
+    caller: AnyCaller,
+    serving: ServingDep,
+    thread_id: Id,
+    request_id: Id,
+    new: Annotated[NewEnv, Depends(reads(NewEnv))],
+) -> ApiResponse:
+    """Set requested variables; other names are rejected. Plain text gets the requested type."""
+    await serving.permits.request(caller, thread_id, request_id)
+    env = cast("EnvInput", new.env)  # read by the route
+    done = await serving.runtime.requests.answer(thread_id, request_id, env)
+    body: JSONObject = {"requestId": done.request_id, "status": "success"}
+    if done.child_thread_id is not None:
+        body["childThreadId"] = done.child_thread_id
+    return answer(body)

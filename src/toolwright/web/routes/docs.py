@@ -16,10 +16,8 @@ from starlette.staticfiles import StaticFiles
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers import ApiResponse, answer
-from toolwright.web.dependencies import SCHEMES, WAYS, identified
-from toolwright.web.requests.body import DEFINITIONS
-from toolwright.web.routes.router import noun
-from toolwright.web.serving import Serving, ServingDep
+from toolwright.web.dependencies import SCHEMES, WAYS, Serving, ServingDep, identified, noun
+from toolwright.web.requests import DEFINITIONS
 
 Part = dict[str, Any]  # part of an OpenAPI document
 

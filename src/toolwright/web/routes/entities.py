@@ -7,15 +7,25 @@ from pydantic import Field, JsonValue
 
 from toolwright.core.env.env import read_env
 from toolwright.core.limits import PageLimit
-from toolwright.core.spaces.space import EntityFields
+from toolwright.core.spaces import EntityFields
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
 from toolwright.web.answers import ApiResponse, Deleted, EnvNames, ListShape, answer, answers, listed
 from toolwright.web.auth.permits import owner_of_listed, speaker
-from toolwright.web.dependencies import AnyCaller, Service
-from toolwright.web.requests.body import NewEnv, RequestForm, described, env_names, reads
-from toolwright.web.requests.query import Id, Limit, Metadata, Name, Offset, Reference, StorableText
-from toolwright.web.routes.router import noun
-from toolwright.web.serving import AtWork, ServingDep
+from toolwright.web.dependencies import AnyCaller, AtWork, Service, ServingDep, noun
+from toolwright.web.requests import (
+    Id,
+    Limit,
+    Metadata,
+    Name,
+    NewEnv,
+    Offset,
+    Reference,
+    RequestForm,
+    StorableText,
+    described,
+    env_names,
+    reads,
+)
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import Entity, FrontEnd, client_json, entity_json
 

@@ -8,9 +8,7 @@ from starlette.responses import Response
 from toolwright.core.errors import NotFound, StoreError, install
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers import ApiResponse, answer, failures, status_of
-from toolwright.web.dependencies import Service
-from toolwright.web.routes.router import noun
-from toolwright.web.serving import Serving, ServingDep
+from toolwright.web.dependencies import Service, Serving, ServingDep, noun
 from toolwright.wire.server import Health
 
 health_router = noun("", "health")

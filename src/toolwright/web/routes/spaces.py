@@ -1,23 +1,33 @@
-"""Routes of spaces and their members."""
+"""Routes of spaces, their members, messages and reactions."""
 
 from typing import Annotated
 
-from fastapi import Depends
-from pydantic import Field, JsonValue
+from fastapi import Depends, Query
+from pydantic import AfterValidator, Field, JsonValue
 
+from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.broken_rows import sliced
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, characters
 from toolwright.core.limits import PAGE_BYTES, PageLimit
-from toolwright.core.plain import characters
-from toolwright.core.spaces.space import DeliveryOrder, SpaceFields, SpaceKind
-from toolwright.core.spaces.space import Member as MemberRow
-from toolwright.core.spaces.space import Space as SpaceRow
+from toolwright.core.spaces import DeliveryOrder, SpaceFields, SpaceKind
+from toolwright.core.spaces import Member as MemberRow
+from toolwright.core.spaces import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
-from toolwright.runtime.spaces.fields import LONGEST_ID, OWN_ID
-from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, broken_json, page_json
-from toolwright.web.dependencies import AnyCaller, Service
-from toolwright.web.requests.body import RequestForm, described, reads
-from toolwright.web.requests.query import (
+from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_ID, LONGEST_TEXT, OWN_ID
+from toolwright.runtime.spaces.messages import LONGEST_PAGE, MessageView
+from toolwright.web.answers import (
+    ApiResponse,
+    Deleted,
+    ListShape,
+    answer,
+    answers,
+    broken_json,
+    listed,
+    page_json,
+)
+from toolwright.web.auth.permits import speaker
+from toolwright.web.dependencies import AnyCaller, AtWork, Service, ServingDep, noun
+from toolwright.web.requests import (
     Description,
     Id,
     Limit,
@@ -25,12 +35,23 @@ from toolwright.web.requests.query import (
     Name,
     Offset,
     Reference,
+    RequestForm,
     StorableText,
+    described,
+    reads,
 )
-from toolwright.web.routes.router import noun
-from toolwright.web.serving import AtWork, ServingDep
 from toolwright.wire.shape import Shape
-from toolwright.wire.space import Member, Space, member_json, space_json
+from toolwright.wire.space import (
+    Member,
+    MessageReaction,
+    PostedMessage,
+    Space,
+    SpaceMessage,
+    member_json,
+    reaction_json,
+    space_json,
+    space_message_json,
+)
 
 SpaceId = Annotated[
     StorableText, Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
@@ -248,3 +269,169 @@ def _space_fields(space: SpaceRow) -> dict[str, JSON]:
 
 async def _member(runtime: Runtime, member: MemberRow) -> JSON:
     return member_json(member, await runtime.entities.get_for_display(member.entity_id))
+
+
+messages_router = noun("/api", "spaces")
+
+
+class SpaceMessageAnswer(Shape):
+    """One message."""
+
+    message: SpaceMessage
+
+
+class SpaceMessageList(ListShape):
+    """Messages, oldest first."""
+
+    messages: list[SpaceMessage]
+
+
+class ReactionAnswer(Shape):
+    """One reaction."""
+
+    reaction: MessageReaction
+
+
+Place = Annotated[int | None, Query(ge=0, lt=2**63)]
+Content = Annotated[StorableText, Field(max_length=LONGEST_TEXT)]
+Emoji = Annotated[
+    StorableText, Field(min_length=1, max_length=LONGEST_EMOJI, json_schema_extra={"pattern": r"^\S+$"})
+]
+
+
+class NewSpaceMessage(RequestForm):
+    """A message to post."""
+
+    content: Content
+    entity_id: Reference | None = Field(
+        None, description="The author. Required from services; a person is always themselves."
+    )
+    metadata: Metadata | None = None
+    parent_message_id: Reference | None = Field(
+        None, description="The message of this space that this one replies to."
+    )
+
+
+class NewContent(RequestForm):
+    """The new text of a message."""
+
+    content: Content
+
+
+class NewReaction(RequestForm):
+    """An emoji for a message."""
+
+    emoji: Emoji
+    entity_id: Reference | None = Field(
+        None, description="The author. Required from services; a person is always themselves."
+    )
+
+
+@messages_router.post(
+    "/spaces/{space_id}/messages",
+    status_code=201,
+    responses=answers(PostedMessage, "The message, and the runs that read it.", 201, (404, 413)),
+    openapi_extra=described(NewSpaceMessage),
+)
+async def say(
+    caller: AnyCaller,
+    serving: ServingDep,
+    space_id: Id,
+    new: Annotated[NewSpaceMessage, Depends(reads(NewSpaceMessage))],
+) -> ApiResponse:
+    """Post a message in a space, which starts runs of its other agents. In a public space the author joins it."""
+    await serving.permits.space(caller, space_id)
+    spaces = serving.runtime.spaces
+    author = speaker(caller, new.entity_id)
+    spoken = await spaces.say(space_id, author, new.content, new.metadata, new.parent_message_id)
+    [message] = await spaces.shown([spoken.message])
+    runs: list[JSON] = [
+        {"runId": run_id, "agentEntityId": entity_id_of(agent)} for agent, run_id in spoken.runs.items()
+    ]
+    return answer({"message": _json(message), "runs": runs}, 201)
+
+
+@messages_router.get(
+    "/spaces/{space_id}/messages", responses=answers(SpaceMessageList, "The messages.", errors=(404,))
+)
+async def list_space_messages(
+    caller: AnyCaller,
+    serving: ServingDep,
+    space_id: Id,
+    limit: Annotated[
+        int, AfterValidator(PageLimit), Query(ge=1, le=LONGEST_PAGE, description="The most messages.")
+    ] = PageLimit(50),
+    after: Annotated[Place, Query(alias="afterSeq", description="Only messages after this seq.")] = None,
+    before: Annotated[
+        Place, Query(alias="beforeSeq", description="Only messages before this seq, the last ones.")
+    ] = None,
+) -> ApiResponse:
+    """List messages in order; by default the newest page."""
+    await serving.permits.in_space(caller, space_id)
+    messages = await serving.runtime.spaces.messages(space_id, limit, after, before)
+    return listed("messages", messages, _json, newest=after is None)
+
+
+@messages_router.patch(
+    "/messages/{message_id}",
+    responses=answers(SpaceMessageAnswer, "The updated message.", errors=(403, 404, 413)),
+    openapi_extra=described(NewContent),
+)
+async def edit_message(
+    caller: AnyCaller,
+    serving: ServingDep,
+    message_id: Id,
+    change: Annotated[NewContent, Depends(reads(NewContent))],
+) -> ApiResponse:
+    """Edit one's own message. A service can edit every message."""
+    await serving.permits.own_message(caller, message_id)
+    return answer({"message": _json(await serving.runtime.spaces.edit(message_id, change.content))})
+
+
+@messages_router.delete("/messages/{message_id}", responses=answers(Deleted, "Deleted.", errors=(403, 404)))
+async def delete_message(caller: AnyCaller, serving: ServingDep, message_id: Id) -> ApiResponse:
+    """Delete one's own message. A service can delete every message."""
+    await serving.permits.own_message(caller, message_id)
+    await serving.runtime.spaces.erase(message_id)
+    return answer({"success": True})
+
+
+@messages_router.post(
+    "/messages/{message_id}/reactions",
+    responses=answers(ReactionAnswer, "The reaction.", errors=(404, 413)),
+    openapi_extra=described(NewReaction),
+)
+async def react(
+    caller: AnyCaller,
+    serving: ServingDep,
+    message_id: Id,
+    new: Annotated[NewReaction, Depends(reads(NewReaction))],
+) -> ApiResponse:
+    """Add a reaction to a message. Repeating a reaction has no effect."""
+    await serving.permits.message(caller, message_id)
+    entity = await serving.runtime.entities.find(speaker(caller, new.entity_id))
+    return answer(
+        {"reaction": reaction_json(await serving.runtime.spaces.react(message_id, entity.id, new.emoji))}
+    )
+
+
+@messages_router.delete(
+    "/messages/{message_id}/reactions",
+    responses=answers(ReactionAnswer, "The removed reaction.", errors=(404, 413)),
+    openapi_extra=described(NewReaction),
+)
+async def unreact(
+    caller: AnyCaller,
+    serving: ServingDep,
+    message_id: Id,
+    old: Annotated[NewReaction, Depends(reads(NewReaction))],
+) -> ApiResponse:
+    """Remove a reaction."""
+    await serving.permits.message(caller, message_id)
+    entity = await serving.runtime.entities.find(speaker(caller, old.entity_id))
+    removed = await serving.runtime.spaces.unreact(message_id, entity.id, old.emoji)
+    return answer({"reaction": reaction_json(removed)})
+
+
+def _json(row: MessageView) -> JSONObject:
+    return space_message_json(row.message, row.author, row.reactions)

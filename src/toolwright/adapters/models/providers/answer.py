@@ -3,21 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pydantic_ai.messages import (
-    ModelResponse as NativeResponse,
-)
-from pydantic_ai.messages import (
-    ModelResponsePart,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    ToolCallPart,
-    ToolCallPartDelta,
-)
+from pydantic_ai import messages
+from pydantic_ai.messages import ModelResponse as NativeResponse
 from pydantic_ai.tools import ToolDefinition as NativeTool
 from pydantic_core import to_json
 from typing_extensions import TypeIs
@@ -27,7 +14,7 @@ from toolwright.adapters.models.providers.transcript import dump_native
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSONObject, dumps_unescaped
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
-from toolwright.core.schemas.property_names import PropertyNames
+from toolwright.core.schemas.provider_rules import PropertyNames
 from toolwright.core.threads.run import Usage
 
 FINAL_TOOL = "final_answer"
@@ -57,11 +44,11 @@ class FinalTool:
         if not final:
             return response
         others = [part for part in response.parts if not is_final(part)]
-        if any(isinstance(part, ToolCallPart) for part in others):
+        if any(isinstance(part, messages.ToolCallPart) for part in others):
             return replace(response, parts=others)
-        return replace(response, parts=[TextPart(self._text(final[0]))])
+        return replace(response, parts=[messages.TextPart(self._text(final[0]))])
 
-    def _text(self, call: ToolCallPart) -> str:
+    def _text(self, call: messages.ToolCallPart) -> str:
         """Return the answer as JSON text. Invalid JSON is unchanged, for the validator."""
         written = call.args if isinstance(call.args, str) else to_json(call.args or {}).decode()
         if self.is_answer:
@@ -75,9 +62,9 @@ class FinalTool:
         return dumps_unescaped(arguments[_ANSWER])
 
 
-def is_final(part: ModelResponsePart) -> TypeIs[ToolCallPart]:
+def is_final(part: messages.ModelResponsePart) -> TypeIs[messages.ToolCallPart]:
     """Return whether a part of an answer is a call of the final tool."""
-    return isinstance(part, ToolCallPart) and part.tool_name == FINAL_TOOL
+    return isinstance(part, messages.ToolCallPart) and part.tool_name == FINAL_TOOL
 
 
 def _with_answer(schema: JSONObject) -> JSONObject:
@@ -105,23 +92,23 @@ class Reader:
         self._calls: dict[int, tuple[int, str]] = {}
         self._has_text = False
 
-    def read(self, event: ModelResponseStreamEvent) -> Iterator[ModelEvent]:
+    def read(self, event: messages.ModelResponseStreamEvent) -> Iterator[ModelEvent]:
         """Convert one of the provider's events to events of this project: usually one, often none."""
         match event:
-            case PartStartEvent(part=TextPart(content=content)):
+            case messages.PartStartEvent(part=messages.TextPart(content=content)):
                 yield from self._text_started(content, adjacent=event.previous_part_kind == "text")
-            case PartStartEvent(part=ThinkingPart(content=content)) if content:
+            case messages.PartStartEvent(part=messages.ThinkingPart(content=content)) if content:
                 yield ThinkingDelta(text=content)
-            case PartStartEvent(part=ToolCallPart() as part):
+            case messages.PartStartEvent(part=messages.ToolCallPart() as part):
                 if self._final is not None and is_final(part):
                     yield from self._final_started(event.index, part)
                 else:
                     yield from self._call_started(event.index, part)
-            case PartDeltaEvent(delta=TextPartDelta(content_delta=content)) if content:
+            case messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=content)) if content:
                 yield TextDelta(text=content)
-            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=content)) if content:
+            case messages.PartDeltaEvent(delta=messages.ThinkingPartDelta(content_delta=content)) if content:
                 yield ThinkingDelta(text=content)
-            case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)) if args:
+            case messages.PartDeltaEvent(delta=messages.ToolCallPartDelta(args_delta=args)) if args:
                 if event.index not in self._calls:
                     if event.index == self._final_index:
                         yield TextDelta(text=_json_text(args))
@@ -137,14 +124,14 @@ class Reader:
         if apart or content:
             yield TextDelta(text=apart + content)
 
-    def _final_started(self, part_index: int, part: ToolCallPart) -> Iterator[ModelEvent]:
+    def _final_started(self, part_index: int, part: messages.ToolCallPart) -> Iterator[ModelEvent]:
         if self._has_text or self._final is None or not self._final.is_answer:
             return
         self._has_text, self._final_index = True, part_index
         if part.args:
             yield TextDelta(text=_json_text(part.args))
 
-    def _call_started(self, part_index: int, part: ToolCallPart) -> Iterator[ModelEvent]:
+    def _call_started(self, part_index: int, part: messages.ToolCallPart) -> Iterator[ModelEvent]:
         index, name = len(self._calls), self._aliases.real(part.tool_name)
         self._calls[part_index] = (index, name)
         yield CallDelta(index=index, name=name, arguments="")
@@ -172,7 +159,7 @@ def read_response(
     )
 
 
-def _call(part: ToolCallPart, name: str, names: Mapping[str, PropertyNames]) -> ModelCall:
+def _call(part: messages.ToolCallPart, name: str, names: Mapping[str, PropertyNames]) -> ModelCall:
     arguments = _json_text(part.args) if part.args else "{}"
     if name in names:
         arguments = names[name].real(arguments)

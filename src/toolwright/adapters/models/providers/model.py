@@ -22,16 +22,19 @@ from pydantic_ai.tools import ToolDefinition as NativeTool
 from typing_extensions import Unpack
 
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
-from toolwright.adapters.models.providers.errors import (
+from toolwright.adapters.models.providers.provider import (
+    Aliases,
     check_complete,
     pause_before,
     provider_errors,
+    provider_model,
     translate,
 )
-from toolwright.adapters.models.providers.images import Pictures
-from toolwright.adapters.models.providers.provider import Aliases, provider_model
-from toolwright.adapters.models.providers.schemas import (
+from toolwright.adapters.models.providers.tools import (
+    MOST_REFUSED,
     AnswerForm,
+    ToolOffer,
+    ToolOffers,
     answer_form,
     final_tool_form,
     is_native_beside_tools,
@@ -39,9 +42,15 @@ from toolwright.adapters.models.providers.schemas import (
     prompted_form,
     read_answer,
     read_final,
+    unchanged_settings,
 )
-from toolwright.adapters.models.providers.tools import MOST_REFUSED, ToolOffer, ToolOffers, unchanged_settings
-from toolwright.adapters.models.providers.transcript import NO_PICTURES, PromptCache, Recent, Transcript
+from toolwright.adapters.models.providers.transcript import (
+    NO_PICTURES,
+    Pictures,
+    PromptCache,
+    Recent,
+    Transcript,
+)
 from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.env.logs import internal_errors, logger
 from toolwright.core.errors import DefinitionError, ModelError, ModelUnavailable

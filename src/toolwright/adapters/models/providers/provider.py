@@ -1,14 +1,40 @@
-"""Creates a pydantic-ai model by name. A missing requirement is reported in one sentence."""
+"""Providers: creates a pydantic-ai model by name, and converts its errors: whether, and when, to retry."""
 
 import difflib
 import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
 
-from pydantic_ai.exceptions import UserError
+import httpx2
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    FallbackExceptionGroup,
+    ModelAPIError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    UserError,
+)
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, infer_model
 
 from toolwright.adapters.system import check_certificates
-from toolwright.core.errors import DefinitionError, MissingExtra, ModelRefused, install
+from toolwright.core.errors import (
+    ContextTooLong,
+    DefinitionError,
+    MissingExtra,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+    install,
+)
 from toolwright.core.schemas.provider_forms import alias_of
+from toolwright.core.text import brief
 
 PROVIDERS = (
     "anthropic", "azure", "bedrock", "cerebras", "cohere", "deepseek", "fireworks", "google", "google-cloud", "groq",
@@ -92,3 +118,298 @@ class Aliases:
     def real(self, name: str) -> str:
         """Return the tool's own name for a name from the provider. An unknown name is unchanged."""
         return self._real.get(name, name)
+
+
+_PASSING_STATUS: Final = frozenset({408, 409, 425, 429})
+_LONGEST = 500
+
+# Not the beginning of "128k", "200 000" or "131.072".
+_LIMIT: Final = r"(?P<limit>\d[\d,]*)(?![\d.,]*\s?(?:[kKmM]\b|\d))"
+_REQUESTED: Final = r"(?P<asked>[\d,]+)"
+_ANSWER: Final = r"(?P<answer>[\d,]+)"
+TOO_LONG: Final = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        # OpenAI and compatible APIs: vLLM, SGLang, OpenRouter, DeepSeek, Together, Fireworks
+        rf"maximum context length (?:is|of) {_LIMIT} tokens.*?requested(?: about)? {_REQUESTED} tokens"
+        rf".{{0,80}}?{_ANSWER} (?:in|for) the (?:completion|output)",
+        rf"maximum context length (?:is|of) {_LIMIT} tokens.*?(?:resulted in|requested|request has|contains)"
+        rf"(?: about| at least)? {_REQUESTED}(?: input)? tokens",
+        rf"maximum context length (?:is|of) {_LIMIT}",
+        rf"input tokens exceed the configured limit of {_LIMIT} tokens.*?resulted in {_REQUESTED} tokens",
+        rf"\(length {_REQUESTED}\) is longer than the maximum model length of {_LIMIT}",
+        rf"input \({_REQUESTED} tokens\) is longer than the model'?s context length \({_LIMIT} tokens\)",
+        # Anthropic
+        rf"prompt is too long: {_REQUESTED} tokens > {_LIMIT} maximum",
+        rf"exceed context limit: {_REQUESTED} \+ {_ANSWER} > {_LIMIT}",
+        # Google
+        rf"input token count \({_REQUESTED}\) exceeds the maximum number of tokens allowed \({_LIMIT}\)",
+        # Mistral
+        rf"prompt contains {_REQUESTED} tokens.*?too large for model with {_LIMIT} maximum context length",
+        # xAI
+        rf"maximum prompt length is {_LIMIT} but the request contains {_REQUESTED}",
+        # Moonshot
+        rf"exceeded model token limit: {_LIMIT} \(requested: {_REQUESTED}\)",
+        # llama.cpp
+        rf"request \({_REQUESTED} tokens\) exceeds the available context size \({_LIMIT} tokens\)",
+        # llama.cpp and others, without numbers
+        r"context[_ ]length[_ ]exceeded",
+        r"exceeds the context window",
+        r"maximum context length",
+        r"maximum model length",
+        r"reduce the length of the messages",  # Groq
+        r"prompt is too long",
+        r"exceed context limit",
+        r"request_too_large",
+        r"exceeds the maximum number of tokens allowed",
+        r"input is too long",  # Bedrock
+        r"too many total text bytes",
+        r"input tokens exceeded",
+        r"too many tokens: (?:total|size) ",  # Cohere
+        r"exceeded model token limit",
+        r"exceed_context_size_error",  # llama.cpp
+        r"exceeds the available context size",
+        r"prompt too long; exceeded (?:max )?context length",  # Ollama
+        r"input length exceeds the context length",
+        r"greater than the context length",  # LM Studio
+    )
+)
+"""Patterns of errors for requests that are too long. The first match provides the numbers, in tokens.
+
+`limit` is the model's maximum, `asked` the count of the provider, and `answer` the tokens reserved for the answer if
+these are counted separately.
+"""
+OTHER_PHRASES: Final = re.compile(
+    r"\b(?:context|conversation|input|messages?|prompt|request|tokens?)(?: \w+){0,4} "
+    r"(?:exceed(?:s|ed)?|too (?:long|large|big|many)|longer than|larger than|more than)\b"
+    r"|\b(?:exceed(?:s|ed)?|too (?:long|large|many)|longer than|larger than|more than)(?: \w+){0,4} "
+    r"(?:context|conversation|input|messages?|prompt|tokens?)\b",
+    re.IGNORECASE,
+)
+"""Phrases with which other providers reject a request for its length, if the message names no other subject."""
+_OTHER_SUBJECTS: Final = re.compile(
+    r"\b(?:image|picture|file|document|audio|video|pdf|pages?|tools?|functions?|schema|max_(?:completion_|output_)?tokens"
+    r"|completion tokens|output tokens|temperature|stop|metadata|key|quota|credits?|balance)\b",
+    re.IGNORECASE,
+)
+"""Other subjects that can be too large. In a message with one of them, `OTHER_PHRASES` do not refer to the request."""
+_MORE_THAN_A_MINUTE: Final = re.compile(
+    rf"request too large for .*?limit {_LIMIT}, requested {_REQUESTED}", re.IGNORECASE | re.DOTALL
+)
+"""OpenAI's and Groq's message for a request with more tokens than allowed per minute. Retrying does not help."""
+_RATE_LIMIT: Final = re.compile(r"tokens per (?:min|day|hour)|rate[_ ]limit|\bTPM\b", re.IGNORECASE)
+_TOO_LARGE: Final = 413
+_INTERNAL: Final = 500
+_MOST_DIGITS: Final = 12
+_LONGEST_BODY: Final = 10_000
+_SAYING: Final = frozenset({"message", "Message", "msg", "detail", "code", "Code", "type", "status", "raw"})
+_WITHIN: Final = ("error", "Error", "metadata")
+"""Fields of an error's body that contain the error itself, or the message of OpenRouter's upstream provider."""
+
+
+class BrokenAnswerError(AgentRunError):
+    """The stream ended before the answer did."""
+
+
+def provider_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of a provider's errors, with those of httpx if the provider's library has loaded it."""
+    httpx = sys.modules.get("httpx")
+    lost = () if httpx is None else (httpx.TransportError,)
+    return (AgentRunError, UserError, OSError, httpx2.TransportError, *lost)
+
+
+def check_complete(response: ModelResponse) -> None:
+    """Raise `BrokenAnswerError` if the answer's stream ended early."""
+    unfinished = response.finish_reason is None and response.provider_name == "anthropic"
+    if response.state == "incomplete" or unfinished or response.finish_reason == "error":
+        raise BrokenAnswerError("the stream ended before the answer did")
+
+
+def translate(model: str, error: Exception, chain: Sequence[str] = ()) -> ModelError:
+    """Convert a provider's error to one of this project. The message names the model and quotes the provider.
+
+    `chain` are the names of the models of a `FallbackModel`: the message names the one that failed with this error.
+    After all models of a `FallbackModel` have failed, a request that is too long for one of them counts first, because
+    the next request can be shorter, then an error that is worth a retry, then the first one.
+    """
+    if isinstance(error, FallbackExceptionGroup):
+        in_order = chain if len(chain) == len(error.exceptions) else [model] * len(error.exceptions)
+        errors = [
+            translate(_failed_model(name, each, chain), each)
+            for name, each in zip(in_order, error.exceptions, strict=True)
+        ]
+        return next(
+            (
+                each
+                for kind in (ContextTooLong, ModelUnavailable)
+                for each in errors
+                if isinstance(each, kind)
+            ),
+            errors[0],
+        )
+    model = _failed_model(model, error, chain)
+    message = _sentence(_provider_message(error))
+    status = f" ({error.status_code})" if isinstance(error, ModelHTTPError) else ""
+    too_long = _too_long(model, error, status, message)
+    if too_long is not None:
+        return too_long
+    if _refuses(error):
+        of_content = isinstance(error, ModelHTTPError) and _refuses_content(error.status_code)
+        return ModelRefused(f"{model} refused the request{status}: {message}", of_content=of_content)
+    retry_after = error.retry_after if isinstance(error, ModelAPIError) else None
+    host = None if status else _host(error)
+    where = f" at {host}" if host else ""
+    return ModelUnavailable(f"{model} is unavailable{status}{where}: {message}", retry_after)
+
+
+def _failed_model(model: str, error: Exception, chain: Sequence[str]) -> str:
+    """Return the name in the chain of the model whose error this is, or `model` if the error does not tell."""
+    failed = getattr(error, "model_name", None)
+    return next((name for name in chain if name.partition(":")[2] == failed), model)
+
+
+def _too_long(model: str, error: Exception, status: str, message: str) -> ContextTooLong | None:
+    """Return the error as `ContextTooLong`, or None if it has another cause, such as a rate limit."""
+    if not isinstance(error, ModelAPIError):
+        return None
+    text = " ".join(_texts(error))[:_LONGEST_BODY]
+    match = _MORE_THAN_A_MINUTE.search(text)
+    if match is None:
+        if isinstance(error, ModelRateLimitError | ModelQuotaExceededError) or _RATE_LIMIT.search(text):
+            return None
+        match = _too_long_match(error, text)
+        is_named = isinstance(error, ModelContextWindowExceededError)
+        if match is None and not is_named and getattr(error, "status_code", None) != _TOO_LARGE:
+            return None
+    limit, requested, answer = _counts(error.body, match)
+    return ContextTooLong(f"The request is too long for {model}{status}: {message}", limit, requested, answer)
+
+
+def _too_long_match(error: ModelAPIError, text: str) -> re.Match[str] | None:
+    """Return the match in the error's text for a request that is too long, or None."""
+    status = error.status_code if isinstance(error, ModelHTTPError) else None
+    # older versions of llama.cpp
+    if status is not None and not _refuses_content(status) and status != _INTERNAL:
+        return None
+    first_match = next((match for pattern in TOO_LONG if (match := pattern.search(text)) is not None), None)
+    if (
+        first_match is None
+        and status is not None
+        and _refuses_content(status)
+        and not _OTHER_SUBJECTS.search(text)
+    ):
+        return OTHER_PHRASES.search(text)
+    return first_match
+
+
+def _refuses_content(status: int) -> bool:
+    """Return whether an HTTP status rejects the request's content, as opposed to its key, model or rate."""
+    return status in (400, _TOO_LARGE, 422)
+
+
+def _texts(error: ModelAPIError) -> Iterator[str]:
+    """Yield the provider's messages, codes and types. Parts of the request that an error can quote are left out."""
+    yield from (each for each in (error.provider_error_code, error.provider_error_type) if each)
+    if isinstance(error.body, str):
+        yield error.body
+    for fields in _objects(error.body):
+        yield from (each for key, each in fields.items() if key in _SAYING and isinstance(each, str))
+    if not isinstance(error, ModelHTTPError):
+        yield str(error)
+
+
+def _counts(body: object, match: re.Match[str] | None) -> tuple[int | None, int | None, int | None]:
+    """Return the limit, the tokens that the provider counted, and the tokens reserved for the answer, included in both.
+
+    Each is None if the provider does not report it.
+    """
+    groups = {} if match is None else match.groupdict()
+    limit, requested, answer = [_tokens(groups.get(name)) for name in ("limit", "asked", "answer")]
+    for fields in _objects(body):  # fields of llama.cpp
+        limit = limit or _tokens(fields.get("n_ctx"))
+        requested = requested or _tokens(fields.get("n_prompt_tokens"))
+    # format of Anthropic
+    if match is not None and requested is not None and answer is not None and " + " in match[0]:
+        requested += answer
+    return limit, requested, answer
+
+
+def _tokens(number: object) -> int | None:
+    digits = number.replace(",", "") if isinstance(number, str) else number
+    if isinstance(digits, str):
+        return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
+    return digits if isinstance(digits, int) and not isinstance(digits, bool) and digits > 0 else None
+
+
+def _objects(body: object) -> Iterator[dict[object, object]]:
+    """Yield the object and its nested objects that describe the error; Google's can be in a list."""
+    if isinstance(body, list) and body:
+        yield from _objects(body[0])  # pyright: ignore[reportUnknownArgumentType]  # a provider's JSON
+    if isinstance(body, Mapping):
+        fields = dict[object, object](body)  # pyright: ignore[reportUnknownArgumentType]  # a provider's JSON
+        yield fields
+        for name in _WITHIN:
+            yield from _objects(fields.get(name))
+
+
+def _host(error: BaseException) -> str | None:
+    """Return the host and port of the request that failed without an answer, or None if they are unknown."""
+    cause: BaseException | None = error
+    while cause is not None:
+        with suppress(RuntimeError):  # the error of the HTTP library has no request
+            url = getattr(getattr(cause, "request", None), "url", None)
+            if url is not None:
+                return f"{url.host}:{url.port}" if url.port else str(url.host)
+        cause = cause.__cause__
+    return None
+
+
+def _refuses(error: Exception) -> bool:
+    match error:
+        case UserError() | ContentFilterError() | ModelQuotaExceededError() | ModelRequestRejectedError():
+            return True
+        case ModelHTTPError(status_code=status):
+            return 400 <= status < 500 and status not in _PASSING_STATUS
+        case _:
+            return False
+
+
+def _provider_message(error: Exception) -> str:
+    message = _message_in(error.body) if isinstance(error, ModelAPIError) else None
+    if message is None and isinstance(error, ModelHTTPError):
+        return f"HTTP {error.status_code}"
+    return message or str(error) or type(error).__name__
+
+
+def _message_in(body: object) -> str | None:
+    """Return the message of an error body: `{"error": {"message": …}}`, `{"message": …}`, or plain text."""
+    if isinstance(body, str):
+        return body.strip() or None
+    if not isinstance(body, Mapping):
+        return None
+    # a provider's JSON, validated here
+    fields = dict[object, object](body)  # pyright: ignore[reportUnknownArgumentType]
+    names = ("error", "Error", "message", "Message")
+    return next((message for name in names if (message := _message_in(fields.get(name)))), None)
+
+
+def _sentence(text: str) -> str:
+    line = re.sub(r"\s+", " ", text).strip()
+    line = brief(line, _LONGEST)
+    return line if line.endswith((".", "!", "?", "…")) else line + "."
+
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 8.0
+LONGEST_RETRY_AFTER = 60.0
+
+
+def pause_before(attempt: int, retry_after: float | None, chance: float) -> float:
+    """Return the seconds before attempt 2, 3, …; `chance` is a random number from 0 to 1.
+
+    It is the provider's `Retry-After`, up to a minute, or otherwise 0.5 s, 1 s, 2 s …, with half of it random.
+    """
+    if retry_after is not None:
+        return min(max(retry_after, 0.0), LONGEST_RETRY_AFTER)
+    whole = min(FIRST_PAUSE * 2 ** (attempt - 2), LONGEST_PAUSE)
+    return whole * (0.5 + chance / 2)

@@ -1,27 +1,375 @@
-"""Tools of requests: built once per list, in a form that the provider accepts, without rejected tools."""
+"""Tools and structured outputs of requests, in each provider's dialect, and the conversion of answers back.
+
+A tool's schema is sent unchanged if the provider accepts JSON Schema: pydantic-ai would adapt schemas to its
+providers' strict modes, and close every object for OpenAI, so that a free-form object could only be `{}`. An answer's
+schema is sent in the provider's dialect for structured output if it can be expressed there. Otherwise it is sent as
+the schema of a final tool, whose arguments are the answer.
+
+A keyword that a provider rejects is moved into the description. So the sent schema can be weaker than the original
+schema, against which every answer is validated afterwards.
+"""
 
 import asyncio
+import copy
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
-from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.models import Model
+from pydantic_ai.exceptions import ModelHTTPError, ModelRequestRejectedError, UserError
+from pydantic_ai.messages import InstructionPart
+from pydantic_ai.messages import ModelResponse as NativeResponse
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles import merge_profile
+from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
-from toolwright.adapters.models.providers.errors import translate
-from toolwright.adapters.models.providers.provider import Aliases
-from toolwright.adapters.models.providers.schemas import strictness
+from toolwright.adapters.models.providers.answer import FinalTool, is_final
+from toolwright.adapters.models.providers.provider import Aliases, translate
 from toolwright.adapters.models.providers.transcript import Recent
+from toolwright.core.arguments.schema import with_parts
+from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
-from toolwright.core.json_value import JSONObject
-from toolwright.core.model import ToolDefinition
-from toolwright.core.schemas.property_names import PropertyNames
-from toolwright.core.schemas.provider_forms import ToolError, provider_form
-from toolwright.core.schemas.provider_rules import MOST_TOOLS, Provider
+from toolwright.core.errors import DefinitionError
+from toolwright.core.json_text import NotJson, parse_json
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.model import AnswerSchema, ModelResponse, ToolDefinition
+from toolwright.core.schemas.provider_forms import ToolError, alias_of, provider_form
+from toolwright.core.schemas.provider_rules import MOST_TOOLS, PropertyNames, Provider
 from toolwright.core.text import brief
-from toolwright.core.value import value
+from toolwright.core.tools.compose import closed_form, strict_form, without_nulls
+from toolwright.core.value import changed, value
+
+_Takes: TypeAlias = Callable[[str, JSON], bool]
+"""Returns whether a provider accepts a keyword with this value."""
+
+_TEXTS = ("title", "description")
+_NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_KEYWORDS_BY_TYPE: Mapping[str, frozenset[str]] = {
+    "object": frozenset({"properties", "required", "additionalProperties"}),
+    "array": frozenset({"items", "minItems", "maxItems"}),
+    "string": frozenset({"format", "pattern"}),
+    "integer": _NUMBER_KEYWORDS,
+    "number": _NUMBER_KEYWORDS,
+}
+_ANYWHERE = frozenset({"type", "enum", "const", "anyOf", "$ref", "$defs", *_TEXTS})
+_SILENT = frozenset({"$schema", "$id", "$anchor", "$comment", "definitions", "discriminator"})
+"""Keywords without information for a model. Nothing refers to `definitions`; see `_reference`."""
+_FORMATS = frozenset(
+    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"},
+)
+_LOOKAROUND = re.compile(r"\(\?<?[=!]")
+_REFERENCE = re.compile(r"#(/\$defs/[^/]+)?")
+_TYPES: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
+MOST_LEVELS = 10  # levels of nested objects in OpenAI's strict mode
+MOST_PROPERTIES = 5_000
+MOST_ENUM_VALUES = 1_000
+
+
+def openai_form(schema: JSONObject) -> JSONObject:
+    """Return the schema in OpenAI's strict dialect, in which every property is required.
+
+    `without_nulls` converts an answer back. Raises `DefinitionError` if the dialect cannot express the schema.
+    """
+    rendered = _rendered_object(strict_form(schema), _openai_takes)
+    _check_size(rendered)
+    return rendered
+
+
+def anthropic_form(schema: JSONObject) -> JSONObject:
+    """Return the schema in Anthropic's dialect, in which every object is closed.
+
+    Raises `DefinitionError` if the dialect cannot express the schema. Recursive schemas, and schemas with very many
+    optional fields, are rejected by pydantic-ai before they are sent.
+    """
+    return _rendered_object(closed_form(schema), _anthropic_takes)
+
+
+def _openai_takes(keyword: str, value: JSON) -> bool:
+    match keyword:
+        case "format":
+            return value in _FORMATS
+        case "pattern":
+            return isinstance(value, str) and _LOOKAROUND.search(value) is None
+        case "minItems" | "maxItems":
+            return True
+        case _:
+            return keyword in _NUMBER_KEYWORDS or _is_shape(keyword)
+
+
+def _anthropic_takes(keyword: str, value: JSON) -> bool:
+    match keyword:
+        case "format":
+            return value in _FORMATS or value == "uri"
+        case "minItems":
+            return value in (0, 1)
+        case _:
+            return _is_shape(keyword)
+
+
+def _is_shape(keyword: str) -> bool:
+    return keyword in _ANYWHERE or keyword in _KEYWORDS_BY_TYPE["object"] or keyword == "items"
+
+
+def _rendered(part: JSON, takes: _Takes) -> JSON:
+    return _rendered_object(part, takes) if isinstance(part, dict) else part
+
+
+def _rendered_object(schema: JSONObject, takes: _Takes) -> JSONObject:
+    supported = {key: each for key, each in schema.items() if takes(key, each)}
+    unsupported = {key: each for key, each in schema.items() if key not in supported and key not in _SILENT}
+    copy = with_parts(supported, (), lambda part, _: _rendered(part, takes))
+    if unsupported:
+        notes = ", ".join(f"{key}: {dumps_unescaped(each)}" for key, each in unsupported.items())
+        described = copy.get("description")
+        copy["description"] = f"{described} ({notes})" if described else notes
+    if "$ref" in copy:
+        return _reference(copy)
+    return _literals(copy) if "enum" in copy or "const" in copy else _one_type_each(copy)
+
+
+def _reference(schema: JSONObject) -> JSONObject:
+    """Return a reference without sibling keywords: its texts are moved to a wrapper around it."""
+    reference = schema["$ref"]
+    if not isinstance(reference, str) or _REFERENCE.fullmatch(reference) is None:
+        raise DefinitionError(f"No provider accepts the reference {reference!r}.")
+    texts: JSONObject = {key: each for key, each in schema.items() if key in _TEXTS}
+    if len(texts) + 1 < len(schema):
+        raise DefinitionError(f"No provider accepts other keywords next to the reference {reference!r}.")
+    return {**texts, "anyOf": [{"$ref": reference}]} if texts else schema
+
+
+def _literals(schema: JSONObject) -> JSONObject:
+    """Return an enum or a const with the type of its values. Values of several types become one enum per type."""
+    values = schema["enum"] if "enum" in schema else [schema["const"]]
+    by_type: dict[str, list[JSON]] = {}
+    for each in values if isinstance(values, list) else []:
+        if type(each) not in _TYPES:
+            raise DefinitionError("No provider accepts an enum of objects or lists.")
+        by_type.setdefault(_TYPES[type(each)], []).append(each)
+    if isinstance(schema.get("type"), str):
+        return schema
+    if len(by_type) == 1:
+        return {**schema, "type": next(iter(by_type))}
+    others = {key: each for key, each in schema.items() if key not in ("type", "enum", "const")}
+    if not by_type or not others.keys() <= {*_TEXTS}:
+        raise DefinitionError("No provider accepts other keywords next to an enum of several types.")
+    return {**others, "anyOf": [{"type": kind, "enum": each} for kind, each in by_type.items()]}
+
+
+def _one_type_each(schema: JSONObject) -> JSONObject:
+    """Convert a list of types with objects or lists to alternatives. Providers only document lists of scalar types."""
+    kinds = schema.get("type")
+    if not isinstance(kinds, list) or "anyOf" in schema or not {"object", "array"} & {*map(str, kinds)}:
+        return schema
+    around = {key: each for key, each in schema.items() if key in _TEXTS}
+    branches: list[JSON] = []
+    for kind in map(str, kinds):
+        keywords = _KEYWORDS_BY_TYPE.get(kind, frozenset())
+        branches.append({"type": kind, **{key: each for key, each in schema.items() if key in keywords}})
+    return {**around, "anyOf": branches}
+
+
+def _check_size(schema: JSONObject) -> None:
+    """Raise `DefinitionError` if the schema exceeds OpenAI's limits. Each definition is counted separately."""
+    definitions = schema.get("$defs")
+    for part in (schema, *(definitions.values() if isinstance(definitions, dict) else ())):
+        parts = [*_parts(part, 0)]
+        if max(level for _, level in parts) > MOST_LEVELS:
+            raise DefinitionError(f"OpenAI accepts nested objects up to {MOST_LEVELS} levels.")
+        if sum(_length(each.get("properties")) for each, _ in parts) > MOST_PROPERTIES:
+            raise DefinitionError(f"OpenAI accepts at most {MOST_PROPERTIES} properties.")
+        if sum(_length(each.get("enum")) for each, _ in parts) > MOST_ENUM_VALUES:
+            raise DefinitionError(f"OpenAI accepts at most {MOST_ENUM_VALUES} values of enums.")
+
+
+def _parts(schema: JSON, level: int) -> Iterator[tuple[JSONObject, int]]:
+    """Yield the schema and all nested schemas except its definitions, each with its object nesting level."""
+    if not isinstance(schema, dict):
+        return
+    properties, branches = schema.get("properties"), schema.get("anyOf")
+    level += isinstance(properties, dict)
+    yield schema, level
+    for part in (
+        *(properties.values() if isinstance(properties, dict) else ()),
+        *(branches if isinstance(branches, list) else ()),
+        schema.get("items"),
+    ):
+        yield from _parts(part, level)
+
+
+def _length(value: JSON) -> int:
+    return len(value) if isinstance(value, dict | list) else 0
+
+
+_ACCEPT_ANY = frozenset({"openai", "anthropic"})
+"""Providers that accept JSON Schema unchanged."""
+_CLOSED = frozenset({"anthropic", "bedrock"})
+"""Providers that accept only closed schemas."""
+_ANY_JSON = (
+    "Always respond with JSON that fits this schema, without any text or Markdown fencing before or after:"
+)
+
+
+def leaving_schemas(model: Model) -> Model:
+    """Return a model that changes no tool schemas: a copy, or the model itself if its user configured a transformer."""
+    if isinstance(model, WrapperModel):
+        wrapper = copy.copy(model)
+        wrapper.wrapped = leaving_schemas(model.wrapped)
+        return wrapper
+    fitted = model.profile.get("json_schema_transformer")
+    if (
+        model.system not in _ACCEPT_ANY
+        or fitted is None
+        or fitted.__module__.partition(".")[0] != "pydantic_ai"
+    ):
+        return model
+    leaving = copy.copy(model)
+    leaving.profile = merge_profile(model.profile, {"json_schema_transformer": None})
+    return leaving
+
+
+def schema_for(model: Model, schema: JSONObject) -> JSONObject:
+    """Return a tool's schema in the model's form. OpenAI rejects an object schema without `properties`."""
+    if model.system == "openai" and schema.get("type") == "object" and "properties" not in schema:
+        return {**schema, "properties": {}}
+    return schema
+
+
+def strictness(model: Model) -> bool | None:
+    """Return the value of a tool's `strict`: None, unless omitting it would close its objects."""
+    fitted = model.profile.get("json_schema_transformer")
+    return False if fitted is not None and issubclass(fitted, OpenAIJsonSchemaTransformer) else None
+
+
+@value
+class AnswerForm:
+    """Method by which a model is asked for an answer.
+
+    - `native`: the provider's own structured output.
+    - `text` with a `tool`: a final tool.
+    - `prompted`: pydantic-ai's instructions, with the provider's JSON mode if it has one, for models without tools.
+    - `text` with `instructions`: instructions only, for models without tools and an answer that is not an object.
+
+    An answer in strict form is converted back with the schema `strict`.
+    """
+
+    mode: Literal["native", "prompted", "text"]
+    output: OutputObjectDefinition | None = None
+    instructions: tuple[InstructionPart, ...] = ()
+    strict: JSONObject | None = None
+    tool: FinalTool | None = None
+
+
+def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
+    """Return the best form that the model supports for the answer."""
+    if model.profile.get("supports_json_schema_output", False) and _is_object(answer):
+        form = _native_form(model, answer)
+        if form is not None and _is_sendable(model, form):
+            return form
+    return final_tool_form(model, answer)
+
+
+def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
+    """Return the form with a final tool.
+
+    It is for models that have no structured output for the schema, or not together with tools.
+    """
+    if not model.profile.get("supports_tools", True):
+        return prompted_form(model, answer)
+    return AnswerForm(mode="text", tool=FinalTool(schema_for(model, answer.schema), strictness(model)))
+
+
+def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
+    """Return the form with instructions, for models without any other method."""
+    if not _is_object(answer):  # JSON modes are for objects
+        instruction = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
+        return AnswerForm(mode="text", instructions=(InstructionPart(content=instruction),))
+    return AnswerForm(mode="prompted", output=_output(answer, answer.schema, strictness(model)))
+
+
+def is_native_beside_tools(model: Model) -> bool:
+    """Return whether the model accepts structured output and tools in one request."""
+    return not model.system.startswith("google") or model.profile.get(
+        "google_supports_tool_combination", False
+    )
+
+
+async def read_final(response: NativeResponse, form: AnswerForm | None) -> NativeResponse:
+    """Return the provider's response with a call of the final tool as its text."""
+    if form is None or form.tool is None:
+        return response
+    written = "".join(part.args for part in response.parts if is_final(part) and isinstance(part.args, str))
+    return await in_thread_if_large(written, form.tool.read, response)
+
+
+async def read_answer(response: ModelResponse, form: AnswerForm | None) -> ModelResponse:
+    """Return the response with its text converted back to the schema, without the nulls of the strict form.
+
+    Invalid JSON and the provider's own form of the answer (`native`) are unchanged.
+    """
+    if form is None or form.strict is None or not response.text:
+        return response
+    text = await in_thread_if_large(response.text, _read, response.text, form.strict)
+    return response if text == response.text else changed(response, text=text)
+
+
+def _read(text: str, schema: JSONObject) -> str:
+    try:
+        answer = parse_json(text)
+    except NotJson:
+        return text
+    meant = without_nulls(answer, schema)
+    return text if meant == answer else dumps_unescaped(meant)
+
+
+def _is_object(answer: AnswerSchema) -> bool:
+    return answer.schema.get("type") == "object"
+
+
+def _native_form(model: Model, answer: AnswerSchema) -> AnswerForm | None:
+    """Return the form for structured output, or None if the provider cannot express the schema."""
+    if model.system in _CLOSED:
+        try:
+            return AnswerForm(mode="native", output=_output(answer, anthropic_form(answer.schema), True))
+        except DefinitionError:
+            return None
+    if not _is_strict(model):
+        return AnswerForm(mode="native", output=_output(answer, answer.schema, strictness(model)))
+    try:
+        output = _output(answer, openai_form(answer.schema), True)
+    except DefinitionError:
+        return AnswerForm(mode="native", output=_output(answer, schema_for(model, answer.schema), False))
+    return AnswerForm(mode="native", output=output, strict=answer.schema)
+
+
+def _is_strict(model: Model) -> bool:
+    """Return whether the provider has OpenAI's strict mode."""
+    speaks_openai = model.system == "openai" or strictness(model) is not None
+    return speaks_openai and model.profile.get("openai_supports_strict_tool_definition", True)
+
+
+def _is_sendable(model: Model, form: AnswerForm) -> bool:
+    """Return whether pydantic-ai, which knows some limits of providers, would send the form."""
+    parameters = ModelRequestParameters(output_mode=form.mode, output_object=form.output)
+    try:
+        model.prepare_request(None, parameters)
+    except (ModelRequestRejectedError, UserError):
+        return False
+    return True
+
+
+def _output(answer: AnswerSchema, schema: JSONObject, strict: bool | None) -> OutputObjectDefinition:
+    return OutputObjectDefinition(json_schema=schema, name=alias_of(answer.name), strict=strict)
+
 
 log = logger("toolwright.models")
 

@@ -7,8 +7,8 @@ from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.effects import DropTimer, Edit, Effect, Post, Source
 from toolwright.core.journal.units import Advance
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.result import CALL_CANCELLED
-from toolwright.core.spaces.space import Entity, SpaceMessage
+from toolwright.core.results import CALL_CANCELLED
+from toolwright.core.spaces import Entity, SpaceMessage
 from toolwright.core.threads.call import Call, CallChange, timer_of
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed

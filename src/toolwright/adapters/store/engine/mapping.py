@@ -23,7 +23,7 @@ from toolwright.adapters.store.engine.codecs import (
     Values,
 )
 from toolwright.adapters.store.engine.columns import Columns, Instant, Json, is_nullable
-from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.engine.program import Statement
 from toolwright.core.broken_rows import BrokenRow, Rows
 from toolwright.core.errors import RowBroken
 

@@ -10,64 +10,42 @@ from toolwright.core.agents.agent import agent_of_keeper, user_of_keeper
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query, is_match
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.journal.effects import (
-    Add,
-    AddPassage,
-    AgentEffect,
-    CheckMind,
-    Delete,
-    DropBlock,
-    DropMind,
-    DropPassage,
-    DropPlan,
-    FirePlan,
-    LinkBlock,
-    MindKind,
-    MovePlans,
-    Put,
-    RecordEffect,
-    SetBlock,
-    SetPlan,
-    SetVector,
-    UnlinkBlock,
-    link_key,
-)
-from toolwright.core.journal.mcp_effects import AcceptMcpTool, HoldMcpTool, PinMcpTool, UnholdMcpTool
+from toolwright.core.journal import effects
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.mcp.records import McpDefinition
+from toolwright.core.mcp.servers import McpDefinition
 from toolwright.core.value import Record, changed, key_of
 
 R = TypeVar("R", bound=Record)
 
 
-def perform_record(effect: RecordEffect, tables: Tables) -> None:
+def perform_record(effect: effects.RecordEffect, tables: Tables) -> None:
     """Perform one effect."""
     match effect:
-        case Put(record=record):
+        case effects.Put(record=record):
             tables.put(record)
-        case Add(record=record):
+        case effects.Add(record=record):
             rows = tables.records_of(type(record))
             if key_of(record) in rows:
                 raise GuardFailed("duplicate")
             rows[key_of(record)] = record
-        case Delete(kind=kind, key=key, guard=guard):
+        case effects.Delete(kind=kind, key=key, guard=guard):
             if tables.records_of(kind).pop(key, None) is None and guard is not None:
                 raise GuardFailed(guard)
 
 
-def perform_agent(effect: AgentEffect, tables: Tables) -> None:
+def perform_agent(effect: effects.AgentEffect, tables: Tables) -> None:
     """Perform one effect."""
     match effect:
-        case CheckMind():
+        case effects.CheckMind():
             if not effect.holds(_mind(effect.agent_id, effect.kind, tables)):
                 raise GuardFailed("mind")
-        case SetPlan(plan=plan):
+        case effects.SetPlan(plan=plan):
             tables.set_plan(plan)
-        case DropPlan():
+        case effects.DropPlan():
             tables.drop_plan(effect.agent_id, effect.id)
-        case DropMind(agent_id=agent_id):
+        case effects.DropMind(agent_id=agent_id):
             tables.drop_mind(agent_id)
-        case FirePlan(plan=plan, then=then):
+        case effects.FirePlan(plan=plan, then=then):
             stored = tables.records_of(Plan).get(key_of(plan))
             if stored is None or stored.next_run_at != plan.next_run_at:
                 raise GuardFailed("plan")
@@ -75,46 +53,46 @@ def perform_agent(effect: AgentEffect, tables: Tables) -> None:
                 tables.drop_plan(plan.agent_id, plan.id)
             else:
                 tables.move_plan(plan, then.next_run_at)
-        case MovePlans(by=by):
+        case effects.MovePlans(by=by):
             for plan in [each for each in tables.records_of(Plan).values() if each.relative]:
                 tables.move_plan(plan, plan.next_run_at + by)
-        case SetBlock(block=block):
+        case effects.SetBlock(block=block):
             row = changed(block, is_shared=False)  # computed from its links when it is read
             tables.blocks[block.agent_id, block.label] = row
-        case DropBlock():
+        case effects.DropBlock():
             if tables.blocks.pop((effect.agent_id, effect.label), None) is None:
                 raise GuardFailed("block")
             for key in [key for key in tables.block_links if key[:2] == (effect.agent_id, effect.label)]:
                 del tables.block_links[key]
-        case LinkBlock():
+        case effects.LinkBlock():
             if (effect.agent_id, effect.label) not in tables.blocks:
                 raise GuardFailed("block")
             tables.block_links[effect.agent_id, effect.label, effect.reader_id] = None
-        case UnlinkBlock():
+        case effects.UnlinkBlock():
             tables.block_links.pop((effect.agent_id, effect.label, effect.reader_id), 0)
-        case AddPassage():
+        case effects.AddPassage():
             _add(effect, tables)
-        case DropPassage():
+        case effects.DropPassage():
             if tables.passages.pop((effect.agent_id, effect.id), None) is None:
                 raise GuardFailed("passage")
             tables.places.pop((effect.agent_id, effect.id))
             tables.vectors.pop((effect.agent_id, effect.id), None)
-        case SetVector():
+        case effects.SetVector():
             if (effect.agent_id, effect.id) in tables.passages:
                 tables.vectors[effect.agent_id, effect.id] = effect.vector
-        case PinMcpTool(definition=definition):
+        case effects.PinMcpTool(definition=definition):
             key = (definition.agent_id, definition.server, definition.tool)
             tables.mcp_definitions.setdefault(key, definition)
         case _:
             _change_definition(effect, tables)
 
 
-def _mind(agent_id: str, kind: MindKind, tables: Tables) -> Mapping[str, object]:
+def _mind(agent_id: str, kind: effects.MindKind, tables: Tables) -> Mapping[str, object]:
     """Return the agent's rows of the given kind, by key."""
     match kind:
         case "links":
             links = [each[:2] for each in tables.block_links if each[2] == agent_id]
-            return {link_key(owner_id, label): None for owner_id, label in links}
+            return {effects.link_key(owner_id, label): None for owner_id, label in links}
         case "blocks":
             return {key: row for (owner_id, key), row in tables.blocks.items() if owner_id == agent_id}
         case _:
@@ -122,10 +100,10 @@ def _mind(agent_id: str, kind: MindKind, tables: Tables) -> Mapping[str, object]
             return {key: row for (owner_id, key), row in rows.items() if owner_id == agent_id}
 
 
-_RECORDS: Mapping[MindKind, type[Record]] = {"goals": Goal, "memories": Memory, "plans": Plan}
+_RECORDS: Mapping[effects.MindKind, type[Record]] = {"goals": Goal, "memories": Memory, "plans": Plan}
 
 
-def _add(effect: AddPassage, tables: Tables) -> None:
+def _add(effect: effects.AddPassage, tables: Tables) -> None:
     key = (effect.passage.agent_id, effect.passage.id)
     if key in tables.passages:
         raise GuardFailed("duplicate")
@@ -135,22 +113,24 @@ def _add(effect: AddPassage, tables: Tables) -> None:
         tables.vectors[key] = effect.vector
 
 
-def _change_definition(effect: HoldMcpTool | AcceptMcpTool | UnholdMcpTool, tables: Tables) -> None:
+def _change_definition(
+    effect: effects.HoldMcpTool | effects.AcceptMcpTool | effects.UnholdMcpTool, tables: Tables
+) -> None:
     key = (effect.agent_id, effect.server, effect.tool)
     stored = tables.mcp_definitions.get(key)
-    if isinstance(effect, AcceptMcpTool) and (stored is None or stored.held != effect.held):
+    if isinstance(effect, effects.AcceptMcpTool) and (stored is None or stored.held != effect.held):
         raise GuardFailed("mcp_tool")
     if stored is None:
         return
     new = changed(stored, held=None, definition=None, updated_at=effect.at)
     match effect:
-        case HoldMcpTool():
+        case effects.HoldMcpTool():
             if effect.held in (stored.digest, stored.held):
                 return
             new = changed(new, held=effect.held, definition=effect.definition)
-        case AcceptMcpTool():
+        case effects.AcceptMcpTool():
             new = changed(new, digest=effect.held)
-        case UnholdMcpTool():
+        case effects.UnholdMcpTool():
             if stored.held is None:
                 return
     tables.mcp_definitions[key] = new

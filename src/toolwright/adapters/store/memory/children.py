@@ -13,31 +13,11 @@ from toolwright.adapters.store.engine.late_results import (
 from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, numbered
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.env.env import VariablesRequest
-from toolwright.core.files.file import FileChange
-from toolwright.core.journal.child_effects import (
-    Activated,
-    BackOff,
-    CancelChildren,
-    CheckRequest,
-    ChildEffect,
-    ChildLimit,
-    Close,
-    CloseRequest,
-    FulfillRequest,
-    HandOff,
-    Notify,
-    OpenRequest,
-    Report,
-    SetValue,
-    Spawn,
-    Speak,
-    Stop,
-    Terminate,
-)
-from toolwright.core.journal.effects import Edit
-from toolwright.core.journal.mcp_effects import AddNestedCall
+from toolwright.core.files import FileChange
+from toolwright.core.journal import child_effects
+from toolwright.core.journal.effects import AddNestedCall, Edit
 from toolwright.core.journal.units import Unit
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.event import EventDraft
@@ -74,62 +54,62 @@ def deliver(delivery: Delivery, unit: Unit, tables: Tables, done: EffectResult) 
     return run_id
 
 
-def perform_child(effect: ChildEffect, unit: Unit, tables: Tables, done: EffectResult) -> None:
+def perform_child(effect: child_effects.ChildEffect, unit: Unit, tables: Tables, done: EffectResult) -> None:
     """Perform one effect."""
     match effect:
-        case Spawn():
+        case child_effects.Spawn():
             if effect.thread_id not in tables.threads:
                 tables.threads[effect.thread_id] = _unspoken(ThreadRow.born_as(effect.thread))
                 tables.set_env(effect.env)
                 _speak(effect, unit, tables, done)
                 if effect.told is not None and effect.thread.parent_id is not None:
                     _notify_parent(effect.thread.parent_id, (effect.told,), None, unit, tables, done)
-        case Speak():
+        case child_effects.Speak():
             _speak(effect, unit, tables, done)
-        case Report():
+        case child_effects.Report():
             _report(effect, unit, tables, done)
-        case Notify():
+        case child_effects.Notify():
             _write_new(effect.files, tables.thread(effect.thread_id))
             deliver(effect.notice, unit, tables, done)
-        case Close() | Terminate():
+        case child_effects.Close() | child_effects.Terminate():
             row = tables.thread(effect.thread_id)
             row.state = "terminated"
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
             _abandon_calls(row, unit, tables, done)
-        case CancelChildren():
+        case child_effects.CancelChildren():
             _stop(tables.below(effect.thread_id), unit, tables)
-        case Stop():
+        case child_effects.Stop():
             row = tables.thread(effect.thread_id)
             _stop([row, *tables.below(effect.thread_id)], unit, tables)
             _abandon_calls(row, unit, tables, done)
-        case HandOff():
+        case child_effects.HandOff():
             row = tables.thread(effect.thread_id)
             row.active_agent, row.activated = effect.agent, ()
             if tables.is_deleted(effect.agent):
                 done.shown += cancel_late_calls(row, unit, tables, done)
-        case Activated():
+        case child_effects.Activated():
             tables.thread(effect.thread_id).activated = effect.sides
-        case BackOff():
+        case child_effects.BackOff():
             row = tables.thread(effect.thread_id)
             row.faults, row.not_before = effect.faults, effect.until
-        case SetValue(value=None):
+        case child_effects.SetValue(value=None):
             tables.values.pop((effect.thread_id, effect.key), None)
-        case SetValue(value=str() as text):
+        case child_effects.SetValue(value=str() as text):
             tables.values[effect.thread_id, effect.key] = text
-        case ChildLimit():
+        case child_effects.ChildLimit():
             ours = [row for row in tables.children(effect.thread_id) if row.born.agent == effect.agent]
             if len([row for row in ours if not row.is_over]) >= effect.most:
                 raise GuardFailed("child_limit")
-        case CheckRequest():
+        case child_effects.CheckRequest():
             request = tables.requests.get(effect.id)
             if request is None or tables.threads[request.thread_id].is_over:
                 raise GuardFailed("request")
-        case FulfillRequest():
+        case child_effects.FulfillRequest():
             if tables.requests.pop(effect.id, None) is None:
                 raise GuardFailed("request")
-        case OpenRequest(request=request):
+        case child_effects.OpenRequest(request=request):
             tables.requests.setdefault(request.id, request)
-        case CloseRequest():
+        case child_effects.CloseRequest():
             tables.requests.pop(effect.id, None)
         case _:
             raise TypeError(f"No store can apply the effect {type(effect).__name__}.")
@@ -141,15 +121,17 @@ def _unspoken(row: ThreadRow) -> ThreadRow:
     return row
 
 
-def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: EffectResult) -> None:
+def _speak(
+    effect: child_effects.Spawn | child_effects.Speak, unit: Unit, tables: Tables, done: EffectResult
+) -> None:
     row, run = tables.thread(effect.thread_id), effect.run
     if row.is_over:
         raise GuardFailed("terminated")
     begins = row.run_id is None
     run_id = run.id if begins else str(row.run_id)
-    if isinstance(effect, Speak) and effect.report is not None and not begins:
+    if isinstance(effect, child_effects.Speak) and effect.report is not None and not begins:
         raise GuardFailed("busy")
-    if isinstance(effect, Speak) and begins:
+    if isinstance(effect, child_effects.Speak) and begins:
         row.report, row.state = effect.report, None
     _write_new(effect.files, row)
     _check_new(effect.event, row)
@@ -164,7 +146,7 @@ def _speak(effect: Spawn | Speak, unit: Unit, tables: Tables, done: EffectResult
         done.events += events
 
 
-def _report(effect: Report, unit: Unit, tables: Tables, done: EffectResult) -> None:
+def _report(effect: child_effects.Report, unit: Unit, tables: Tables, done: EffectResult) -> None:
     child, parent = tables.thread(effect.thread_id), tables.thread(effect.parent.id)
     is_reported = child.report == effect.report and not child.is_over
     child.report = None if is_reported or child.run_id is None else child.report
@@ -181,7 +163,9 @@ def _report(effect: Report, unit: Unit, tables: Tables, done: EffectResult) -> N
             _notify_parent(effect.parent.id, (effect.finished,), run_id, unit, tables, done)
 
 
-def _settle(effect: Report, call_id: str, unit: Unit, tables: Tables, done: EffectResult) -> None:
+def _settle(
+    effect: child_effects.Report, call_id: str, unit: Unit, tables: Tables, done: EffectResult
+) -> None:
     call, parent = tables.calls.get(call_id), tables.thread(effect.parent.id)
     if call is None or call.status not in OPEN:
         return

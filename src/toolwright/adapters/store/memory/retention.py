@@ -9,7 +9,7 @@ from toolwright.adapters.store.memory.children import cancel_late_calls
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes
 from toolwright.core.journal.units import Committed
-from toolwright.core.mcp.records import McpTask, task_timer
+from toolwright.core.mcp.servers import McpTask, task_timer
 from toolwright.core.threads.thread import Thread
 
 

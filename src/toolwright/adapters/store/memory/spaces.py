@@ -12,6 +12,7 @@ from toolwright.adapters.store.memory.children import add_nested_call, deliver, 
 from toolwright.adapters.store.memory.tables import Tables
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    AddNestedCall,
     AgentEffect,
     ContextEffect,
     DropMember,
@@ -34,9 +35,8 @@ from toolwright.core.journal.effects import (
     Unreact,
     deliveries_of,
 )
-from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Unit
-from toolwright.core.spaces.space import Member, Reaction, Space, SpaceMessage
+from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
 

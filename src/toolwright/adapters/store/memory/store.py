@@ -14,23 +14,21 @@ from typing import TypeVar
 
 from toolwright.adapters.store.engine.codecs import micros_or_none
 from toolwright.adapters.store.engine.outcome import NO_EVENTS, GuardFailed, Publish
-from toolwright.adapters.store.memory.advance import advance
 from toolwright.adapters.store.memory.agents import MemoryAgents, MemoryMcp, MemoryRecords
 from toolwright.adapters.store.memory.children import MemoryChildren
-from toolwright.adapters.store.memory.reads import MemoryOffers, MemorySessions
 from toolwright.adapters.store.memory.retention import MemoryRetention
 from toolwright.adapters.store.memory.spaces import MemorySpaces
 from toolwright.adapters.store.memory.tables import Tables, ThreadRow
 from toolwright.adapters.store.memory.undo import Undo
-from toolwright.adapters.store.memory.units import apply
+from toolwright.adapters.store.memory.units import advance, apply
 from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
-from toolwright.core.files.file import File
-from toolwright.core.journal.reads import Depths
+from toolwright.core.files import File
+from toolwright.core.journal.reads import Depths, Offer
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Unit, Wake
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import OPEN, Call, CallStatus
 from toolwright.core.threads.compaction import Compaction, SentText, in_force, messages_in_view
 from toolwright.core.threads.event import Event, RunEvents, Topic
@@ -39,6 +37,62 @@ from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
 from toolwright.wire.call import call_message_id
+
+
+class MemoryOffers:
+    """The `OfferReads` port on the in-memory tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def claimable(
+        self,
+        at: datetime,
+        *,
+        after: tuple[datetime, str],
+        before: datetime,
+        names: Sequence[str] | None = None,
+        limit: int = 100,
+    ) -> Sequence[Offer]:
+        rows = [
+            (call.started_at, call.id, call)
+            for call in self._tables.calls.values()
+            if call.started_at is not None
+            and after < (call.started_at, call.id)
+            and call.started_at < before
+            and (not names or call.name in names)
+            and self._free(call, at)
+        ]
+        rows.sort(key=lambda each: each[:2])
+        return [self._offer(call) for _, _, call in rows[:limit]]
+
+    async def expired_leases(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+        rows = [
+            (call.leased_until, call)
+            for call in self._tables.calls.values()
+            if call.leased_until is not None and since <= call.leased_until and self._free(call, at)
+        ]
+        rows.sort(key=lambda each: each[0])
+        return [self._offer(call) for _, call in rows[:limit]]
+
+    def _free(self, call: Call, at: datetime) -> bool:
+        return call.kind == "external" and call.status in OPEN and call.free_for("", at)
+
+    def _offer(self, call: Call) -> Offer:
+        run = self._tables.runs[call.run_id]
+        return Offer(call=call, agent=run.agent, traceparent=run.traceparent)
+
+
+class MemorySessions:
+    """The `SessionReads` port on the in-memory tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
+        ended = self._tables.sign_outs
+        return {key: ended[key][0] for key in (session, caller) if key in ended}
+
 
 T = TypeVar("T")
 _LAST = attrgetter("last")

@@ -12,10 +12,10 @@ from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, Vector
 from toolwright.core.agents.mind import Plan, plan_timer
 from toolwright.core.env.env import EnvChange, EnvRow, VariablesRequest
-from toolwright.core.files.file import File, FileChange
+from toolwright.core.files import File, FileChange
 from toolwright.core.journal.units import Leaving, Wake
-from toolwright.core.mcp.records import McpDefinition
-from toolwright.core.spaces.space import Entity, Member, Reaction, Space, SpaceMessage
+from toolwright.core.mcp.servers import McpDefinition
+from toolwright.core.spaces import Entity, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import ENDED, ChildEnd
 from toolwright.core.threads.compaction import Compaction, SentText

@@ -9,8 +9,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from toolwright.adapters.store.engine.outcome import Publish
-from toolwright.adapters.store.inspection import PAGE, broken_in, queries
 from toolwright.adapters.store.migrate import migrate
+from toolwright.adapters.store.opening import PAGE, broken_in, queries
 from toolwright.adapters.store.postgres.connection import (
     FAULTS,
     Connection,

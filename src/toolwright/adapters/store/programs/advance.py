@@ -14,24 +14,21 @@ from toolwright.adapters.store.engine.codecs import (
 )
 from toolwright.adapters.store.engine.late_results import pending_calls
 from toolwright.adapters.store.engine.outcome import NOTHING, UnitResult, numbered
-from toolwright.adapters.store.engine.program import Attempt, Op, Program, StatementBatch, behind
-from toolwright.adapters.store.engine.statement import Statement
+from toolwright.adapters.store.engine.program import Attempt, Op, Program, Statement, StatementBatch, behind
 from toolwright.adapters.store.programs.children import wake_askers
-from toolwright.adapters.store.programs.late_results import without_orphans
 from toolwright.adapters.store.programs.parts import (
     insert,
     leaving,
     lock,
     new_files,
+    without_orphans,
     write_env,
     write_files,
 )
 from toolwright.adapters.store.programs.spaces import perform
-from toolwright.adapters.store.sql.calls import CALLS
-from toolwright.adapters.store.sql.events import EVENTS
-from toolwright.adapters.store.sql.messages import MESSAGES
+from toolwright.adapters.store.sql.messages import CALLS, MESSAGES
 from toolwright.adapters.store.sql.statements import SAVED_COLUMNS, Statements
-from toolwright.adapters.store.sql.threads import RUNS, STEPS
+from toolwright.adapters.store.sql.threads import EVENTS, RUNS, STEPS
 from toolwright.core.journal.units import Advance, Answer, Claim, Committed, Result, Takeover
 from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.run import Run

@@ -7,90 +7,62 @@ from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_no
 from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.parts import Steps
-from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS
+from toolwright.adapters.store.sql.agents import MCP_DEFINITIONS
 from toolwright.adapters.store.sql.memory import BLOCKS, OWN_BLOCKS, PASSAGES, PASSAGES_EACH, coded
 from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, key_params, owned_by
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.agents.memory import Passage, Vector, folded_passage
 from toolwright.core.agents.mind import Plan, plan_timer
-from toolwright.core.journal.effects import (
-    Add,
-    AddPassage,
-    AgentEffect,
-    CheckMind,
-    Delete,
-    DropBlock,
-    DropMind,
-    DropPassage,
-    DropPlan,
-    FirePlan,
-    LinkBlock,
-    MindKind,
-    MovePlans,
-    Put,
-    RecordEffect,
-    SetBlock,
-    SetPlan,
-    SetVector,
-    UnlinkBlock,
-    link_key,
-)
-from toolwright.core.journal.mcp_effects import (
-    AcceptMcpTool,
-    HoldMcpTool,
-    McpToolEffect,
-    PinMcpTool,
-    UnholdMcpTool,
-)
+from toolwright.core.journal import effects
 from toolwright.core.journal.units import Unit
 
 
-def record_op(effect: RecordEffect, sql: Statements) -> Op:
+def record_op(effect: effects.RecordEffect, sql: Statements) -> Op:
     """Return the op of one effect."""
     match effect:
-        case Put(record=record):
+        case effects.Put(record=record):
             return Op(sql.records(type(record)).put, RECORDS[type(record)].params(record))
-        case Add(record=record):
+        case effects.Add(record=record):
             return Op(sql.records(type(record)).add, RECORDS[type(record)].params(record), "duplicate")
-        case Delete(kind=kind, key=key, guard=None):
+        case effects.Delete(kind=kind, key=key, guard=None):
             return Op(sql.records(kind).drop, key_params(kind, key))
-        case Delete(kind=kind, key=key, guard=guard):
+        case effects.Delete(kind=kind, key=key, guard=guard):
             return Op(sql.records(kind).drop_existing, key_params(kind, key), guard)
 
 
-def perform_agent(effect: AgentEffect, unit: Unit, sql: Statements) -> Steps:
+def perform_agent(effect: effects.AgentEffect, unit: Unit, sql: Statements) -> Steps:
     """Perform one effect. Locks the row of the block, or of the owner of passages, for its dependent rows."""
     match effect:
-        case CheckMind():
+        case effects.CheckMind():
             yield from _check_mind(effect, sql)
-        case SetPlan(plan=plan):
-            put = record_op(Put(record=plan), sql)
+        case effects.SetPlan(plan=plan):
+            put = record_op(effects.Put(record=plan), sql)
             yield [put, set_timer(plan.timer, plan.next_run_at, unit, sql)]
-        case DropPlan(agent_id=agent_id, id=plan_id):
-            drop = record_op(Delete(kind=Plan, key=(agent_id, plan_id)), sql)
+        case effects.DropPlan(agent_id=agent_id, id=plan_id):
+            drop = record_op(effects.Delete(kind=Plan, key=(agent_id, plan_id)), sql)
             yield [drop, Op(sql.spaces.drop_timer, {"name": plan_timer(agent_id, plan_id)})]
-        case FirePlan():
+        case effects.FirePlan():
             yield _fire(effect, unit, sql)
-        case MovePlans(by=by):
+        case effects.MovePlans(by=by):
             yield [Op(each, {"by": by // timedelta(microseconds=1)}) for each in sql.agents.move_plans]
-        case DropMind(agent_id=agent_id):
+        case effects.DropMind(agent_id=agent_id):
             passages = [Op(each, {"agent_id": agent_id}) for each in sql.memory.drop_passages]
             yield [*drop_mind(agent_id, sql), *passages]
-        case SetBlock() | DropBlock() | LinkBlock() | UnlinkBlock():
+        case effects.SetBlock() | effects.DropBlock() | effects.LinkBlock() | effects.UnlinkBlock():
             yield from _block(effect, sql)
-        case AddPassage(passage=passage, vector=vector):
+        case effects.AddPassage(passage=passage, vector=vector):
             yield from _add(passage, vector, sql)
-        case DropPassage():
+        case effects.DropPassage():
             this: Params = {"agent_id": effect.agent_id, "id": effect.id}
             yield Op(sql.memory.drop_passage, this, "passage")
-        case SetVector(vector=vector):
+        case effects.SetVector(vector=vector):
             this = {"agent_id": effect.agent_id, "passage_id": effect.id}
             yield Op(sql.memory.set_vector, {**this, **_vector_params(vector)})
         case _:
             yield _definition(effect, sql)
 
 
-def _check_mind(effect: CheckMind, sql: Statements) -> Steps:
+def _check_mind(effect: effects.CheckMind, sql: Statements) -> Steps:
     """Check the rows of an agent's state. The lock is acquired before the read, which then sees all committed rows."""
     mine: Params = {"agent_id": effect.agent_id}
     if sql.agents.locks_minds:
@@ -100,7 +72,7 @@ def _check_mind(effect: CheckMind, sql: Statements) -> Steps:
         raise GuardFailed("mind")
 
 
-def _mind_rows(kind: MindKind, rows: Sequence[Row]) -> Mapping[str, object]:
+def _mind_rows(kind: effects.MindKind, rows: Sequence[Row]) -> Mapping[str, object]:
     match kind:
         case "goals":
             return {goal.id: goal for goal in GOALS.each(rows)}
@@ -111,7 +83,7 @@ def _mind_rows(kind: MindKind, rows: Sequence[Row]) -> Mapping[str, object]:
         case "blocks":
             return {block.label: block for block in OWN_BLOCKS.each(rows)}
         case "links":
-            return {link_key(agent_id, label): None for agent_id, label in rows}
+            return {effects.link_key(agent_id, label): None for agent_id, label in rows}
 
 
 def drop_mind(agent_id: str, sql: Statements) -> list[Op]:
@@ -128,7 +100,7 @@ def drop_mind(agent_id: str, sql: Statements) -> list[Op]:
     ]  # ";" is the character after ":"
 
 
-def _fire(effect: FirePlan, unit: Unit, sql: Statements) -> list[Op]:
+def _fire(effect: effects.FirePlan, unit: Unit, sql: Statements) -> list[Op]:
     plan = effect.plan
     params: Params = {"agent_id": plan.agent_id, "id": plan.id, "seen": micros(plan.next_run_at)}
     if effect.then is None:
@@ -144,19 +116,21 @@ def set_timer(name: str, due: datetime, unit: Unit, sql: Statements) -> Op:
     return Op(sql.spaces.set_timer, {"name": name, "due": micros(due), "gen": micros(unit.at)})
 
 
-def _block(effect: SetBlock | DropBlock | LinkBlock | UnlinkBlock, sql: Statements) -> Steps:
-    if isinstance(effect, SetBlock):
+def _block(
+    effect: effects.SetBlock | effects.DropBlock | effects.LinkBlock | effects.UnlinkBlock, sql: Statements
+) -> Steps:
+    if isinstance(effect, effects.SetBlock):
         yield Op(sql.memory.put_block, BLOCKS.params(effect.block), "block")
         return
     this: Params = {"agent_id": effect.agent_id, "label": effect.label}
     match effect:
-        case DropBlock():
+        case effects.DropBlock():
             yield Op(sql.memory.drop_block, this, "block")
             yield Op(sql.memory.drop_links, this)
-        case LinkBlock():
+        case effects.LinkBlock():
             yield Op(sql.memory.lock_block, this, "block")
             yield Op(sql.memory.put_link, {**this, "reader_id": effect.reader_id})
-        case UnlinkBlock():
+        case effects.UnlinkBlock():
             yield Op(sql.memory.drop_link, {**this, "reader_id": effect.reader_id})
 
 
@@ -176,19 +150,22 @@ def _vector_params(vector: Vector | None) -> Params:
     return {"embedder": vector.embedder, "floats": vector.floats}
 
 
-def _definition(effect: PinMcpTool | HoldMcpTool | AcceptMcpTool | UnholdMcpTool, sql: Statements) -> Op:
+def _definition(
+    effect: effects.PinMcpTool | effects.HoldMcpTool | effects.AcceptMcpTool | effects.UnholdMcpTool,
+    sql: Statements,
+) -> Op:
     match effect:
-        case PinMcpTool(definition=definition):
+        case effects.PinMcpTool(definition=definition):
             return Op(sql.mcp.pin, MCP_DEFINITIONS.params(definition))
-        case HoldMcpTool():
+        case effects.HoldMcpTool():
             text = long_text_or_none(effect.definition)
             return Op(sql.mcp.hold, {**_tool_params(effect), "offered": effect.held, "said": text})
-        case AcceptMcpTool():
+        case effects.AcceptMcpTool():
             return Op(sql.mcp.accept, {**_tool_params(effect), "offered": effect.held}, "mcp_tool")
-        case UnholdMcpTool():
+        case effects.UnholdMcpTool():
             return Op(sql.mcp.unhold, _tool_params(effect))
 
 
-def _tool_params(effect: McpToolEffect) -> Params:
+def _tool_params(effect: effects.McpToolEffect) -> Params:
     params: Params = {"server": text_or_none(effect.server), "tool": text_or_none(effect.tool)}
     return {**params, "agent_id": effect.agent_id, "at": micros(effect.at)}

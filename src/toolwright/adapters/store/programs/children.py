@@ -5,40 +5,23 @@ from typing import TypeAlias
 
 from toolwright.adapters.store.engine.codecs import Params, Row, long_text_or_none, micros, micros_or_none
 from toolwright.adapters.store.engine.outcome import EffectResult, numbered
-from toolwright.adapters.store.engine.program import Op, Ops
-from toolwright.adapters.store.engine.statement import Statement
-from toolwright.adapters.store.programs.delivery import deliver, refused
-from toolwright.adapters.store.programs.late_results import cancel_late_calls, is_deleted, shown
-from toolwright.adapters.store.programs.parts import insert_events
-from toolwright.adapters.store.sql.calls import CALLS
-from toolwright.adapters.store.sql.children import REQUESTS
-from toolwright.adapters.store.sql.events import EVENTS, INBOX
-from toolwright.adapters.store.sql.kept import ENV, FILES
-from toolwright.adapters.store.sql.statements import Statements
-from toolwright.adapters.store.sql.threads import RUNS, THREADS
-from toolwright.core.env.env import EnvChange
-from toolwright.core.files.file import FileChange
-from toolwright.core.journal.child_effects import (
-    Activated,
-    BackOff,
-    CancelChildren,
-    CheckRequest,
-    ChildEffect,
-    ChildLimit,
-    Close,
-    CloseRequest,
-    FulfillRequest,
-    HandOff,
-    Notify,
-    OpenRequest,
-    Report,
-    SetValue,
-    Spawn,
-    Speak,
-    Stop,
-    Terminate,
+from toolwright.adapters.store.engine.program import Op, Ops, Statement
+from toolwright.adapters.store.programs.parts import (
+    cancel_late_calls,
+    deliver,
+    insert_events,
+    is_deleted,
+    refused,
+    shown,
 )
-from toolwright.core.journal.mcp_effects import AddNestedCall
+from toolwright.adapters.store.sql.children import REQUESTS
+from toolwright.adapters.store.sql.messages import CALLS
+from toolwright.adapters.store.sql.statements import Statements
+from toolwright.adapters.store.sql.threads import ENV, EVENTS, FILES, INBOX, RUNS, THREADS
+from toolwright.core.env.env import EnvChange
+from toolwright.core.files import FileChange
+from toolwright.core.journal import child_effects
+from toolwright.core.journal.effects import AddNestedCall
 from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import EventDraft
@@ -48,42 +31,44 @@ from toolwright.core.value import changed
 Steps: TypeAlias = Generator[Ops, list[Row], None]
 
 
-def perform_child(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+def perform_child(
+    effect: child_effects.ChildEffect, unit: Unit, sql: Statements, done: EffectResult
+) -> Steps:
     """Perform one effect."""
     params: Params = {"thread_id": effect.thread_id}
     match effect:
-        case Spawn():
+        case child_effects.Spawn():
             yield from _spawn(effect, unit, sql, done)
-        case Speak():
+        case child_effects.Speak():
             yield from _speak(effect, unit, sql, done)
-        case Report():
+        case child_effects.Report():
             yield from _report(effect, unit, sql, done)
-        case Notify():
+        case child_effects.Notify():
             yield from _files(effect.files, sql)
             yield from deliver(effect.notice, unit, sql, done)
-        case Close() | Terminate():
+        case child_effects.Close() | child_effects.Terminate():
             yield Op(sql.children.close, params, "thread")
             yield from _stop(sql.children.stop, effect, unit)
             yield from _abandon_calls(effect, unit, sql, done)
-        case CancelChildren():
+        case child_effects.CancelChildren():
             yield from _stop(sql.children.stop_below, effect, unit)
-        case Stop():
+        case child_effects.Stop():
             yield Op(sql.thread_state, params, "thread")
             yield from _stop(sql.children.stop, effect, unit)
             yield from _abandon_calls(effect, unit, sql, done)
-        case HandOff():
+        case child_effects.HandOff():
             yield Op(sql.children.hand_off, {**params, "agent": effect.agent}, "thread")
             if (yield from is_deleted(effect.agent, sql)):
                 calls = yield from cancel_late_calls(
                     sql.agents.cancel_calls_in_thread, params, unit, sql, done
                 )
                 done.shown += yield from shown(calls, sql)
-        case Activated():
+        case child_effects.Activated():
             yield Op(sql.children.activated, {**params, "activated": dumps([*effect.sides])}, "thread")
-        case BackOff():
+        case child_effects.BackOff():
             until = micros_or_none(effect.until)
             yield Op(sql.children.back_off, {**params, "faults": effect.faults, "until": until}, "thread")
-        case SetValue():
+        case child_effects.SetValue():
             yield _set_value(effect, sql)
         case _:
             yield from _request(effect, sql)
@@ -95,7 +80,7 @@ def wake_askers(env: Iterable[EnvChange], unit: Unit, sql: Statements) -> Steps:
         yield Op(sql.children.wake_askers, {"name": name, **_wake_params(unit)})
 
 
-def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+def _spawn(effect: child_effects.Spawn, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     born = yield Op(sql.spaces.insert_home, THREADS.params(effect.thread))
     if not born:
         return  # it existed already
@@ -107,13 +92,15 @@ def _spawn(effect: Spawn, unit: Unit, sql: Statements, done: EffectResult) -> St
         yield from _notify_parent(effect.thread.parent_id, (effect.told,), None, unit, sql, done)
 
 
-def _stop(statements: Iterable[Statement], effect: ChildEffect, unit: Unit) -> Steps:
+def _stop(statements: Iterable[Statement], effect: child_effects.ChildEffect, unit: Unit) -> Steps:
     params: Params = {"thread_id": effect.thread_id, "at": micros(unit.at), **_wake_params(unit)}
     for statement in statements:
         yield Op(statement, params)
 
 
-def _abandon_calls(effect: ChildEffect, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+def _abandon_calls(
+    effect: child_effects.ChildEffect, unit: Unit, sql: Statements, done: EffectResult
+) -> Steps:
     """Cancel a finished thread's calls that still accept a late result, and discard its unread events."""
     calls = yield from cancel_late_calls(
         sql.children.cancel_calls, {"thread_id": effect.thread_id}, unit, sql, done
@@ -122,7 +109,7 @@ def _abandon_calls(effect: ChildEffect, unit: Unit, sql: Statements, done: Effec
     yield Op(sql.children.set_aside, {"thread_id": effect.thread_id})
 
 
-def _speak(effect: Speak, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+def _speak(effect: child_effects.Speak, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     spoken: Params = {"thread_id": effect.thread_id, "new_run": effect.run.id}
     if effect.report is not None:
         rows = yield Op(sql.children.begin, {**spoken, "report": effect.report})
@@ -143,7 +130,13 @@ def _speak(effect: Speak, unit: Unit, sql: Statements, done: EffectResult) -> St
 
 
 def _begin(
-    effect: Spawn | Speak, run: Run, posted: int, ev: int, unit: Unit, sql: Statements, done: EffectResult
+    effect: child_effects.Spawn | child_effects.Speak,
+    run: Run,
+    posted: int,
+    ev: int,
+    unit: Unit,
+    sql: Statements,
+    done: EffectResult,
 ) -> Steps:
     """Queue a run for the message."""
     yield from _files(effect.files, sql)
@@ -157,7 +150,7 @@ def _begin(
     done.runs.append((effect.thread_id, run.id))
 
 
-def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+def _report(effect: child_effects.Report, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
     params: Params = {"thread_id": effect.thread_id, "state": effect.state}
     rows = yield Op(sql.children.report, {**params, "report": effect.report})
     if not rows:
@@ -173,7 +166,9 @@ def _report(effect: Report, unit: Unit, sql: Statements, done: EffectResult) -> 
             yield from _notify_parent(effect.parent.id, (effect.finished,), run_id, unit, sql, done)
 
 
-def _settle(effect: Report, call_id: str, unit: Unit, sql: Statements, done: EffectResult) -> Steps:
+def _settle(
+    effect: child_effects.Report, call_id: str, unit: Unit, sql: Statements, done: EffectResult
+) -> Steps:
     """Settle the call with its result if it still waits for one."""
     parent: Params = {"thread_id": effect.parent.id}
     result = long_text_or_none(effect.result)
@@ -212,9 +207,9 @@ def _notify_parent(
         done.events += events
 
 
-def _request(effect: ChildEffect, sql: Statements) -> Steps:
+def _request(effect: child_effects.ChildEffect, sql: Statements) -> Steps:
     match effect:
-        case OpenRequest(request=request):
+        case child_effects.OpenRequest(request=request):
             yield Op(sql.children.open_request, REQUESTS.params(request))
             if request.kind == "run":
                 for each in request.required:
@@ -224,25 +219,25 @@ def _request(effect: ChildEffect, sql: Statements) -> Steps:
                         "thread_id": request.thread_id,
                     }
                     yield Op(sql.children.ask, params)
-        case CloseRequest():
+        case child_effects.CloseRequest():
             yield Op(sql.children.close_request, {"id": effect.id})
             yield Op(sql.children.drop_asked, {"id": effect.id})
-        case ChildLimit():
+        case child_effects.ChildLimit():
             yield Op(sql.children.room, _child_limit(effect), "child_limit")
-        case CheckRequest():
+        case child_effects.CheckRequest():
             yield Op(sql.children.hold_request, {"id": effect.id}, "request")
-        case FulfillRequest():
+        case child_effects.FulfillRequest():
             yield Op(sql.children.take_request, {"id": effect.id}, "request")
             yield Op(sql.children.drop_asked, {"id": effect.id})
         case _:
             raise TypeError(f"No store can apply the effect {type(effect).__name__}.")
 
 
-def _child_limit(effect: ChildLimit) -> Params:
+def _child_limit(effect: child_effects.ChildLimit) -> Params:
     return {"thread_id": effect.thread_id, "agent": effect.agent, "most": effect.most}
 
 
-def _set_value(effect: SetValue, sql: Statements) -> Op:
+def _set_value(effect: child_effects.SetValue, sql: Statements) -> Op:
     params: Params = {"thread_id": effect.thread_id, "key": dumps(effect.key)}
     if effect.value is None:
         return Op(sql.children.drop_value, params)

@@ -13,13 +13,14 @@ from toolwright.adapters.store.engine.outcome import EffectResult, GuardFailed, 
 from toolwright.adapters.store.engine.program import Op, Ops
 from toolwright.adapters.store.programs.agents import perform_agent, record_op, set_timer
 from toolwright.adapters.store.programs.children import add_nested_call, perform_child
-from toolwright.adapters.store.programs.delivery import deliver
+from toolwright.adapters.store.programs.parts import deliver
 from toolwright.adapters.store.sql.retention import space_note
 from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import COMPACTIONS, SENT_TEXTS
 from toolwright.core.journal.child_effects import ChildEffect
 from toolwright.core.journal.effects import (
+    AddNestedCall,
     AgentEffect,
     Announce,
     ContextEffect,
@@ -43,7 +44,6 @@ from toolwright.core.journal.effects import (
     Unreact,
     deliveries_of,
 )
-from toolwright.core.journal.mcp_effects import AddNestedCall
 from toolwright.core.journal.units import Unit
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed

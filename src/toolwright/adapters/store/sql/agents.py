@@ -1,4 +1,4 @@
-"""SQL of agents: their configurations and data; and of signed-out sessions."""
+"""SQL of agents: their configurations, data and MCP tool definitions; and of signed-out sessions."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,6 +22,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    null,
     or_,
     select,
     text,
@@ -32,21 +33,19 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, instant
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
-from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
-    Rows,
+    Driver,
+    RowQuery,
     Statement,
     number,
+    read_rows,
     row_params,
     statements,
     string,
 )
-from toolwright.adapters.store.sql.calls import IS_PENDING, calls
-from toolwright.adapters.store.sql.events import wakes
-from toolwright.adapters.store.sql.kept import sign_outs
 from toolwright.adapters.store.sql.memory import (
     OWN_BLOCKS,
     PASSAGES,
@@ -58,11 +57,84 @@ from toolwright.adapters.store.sql.memory import (
     passages,
     readable_blocks,
 )
+from toolwright.adapters.store.sql.messages import IS_PENDING, calls
 from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, owned_by, plans
-from toolwright.adapters.store.sql.threads import threads
+from toolwright.adapters.store.sql.threads import sign_outs, threads, wakes
 from toolwright.core.agents.agent import keeper_of
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
+from toolwright.core.broken_rows import Rows
+from toolwright.core.json_value import dumps_unescaped
+from toolwright.core.mcp.servers import McpDefinition
+
+mcp_definitions = Table(
+    "mcp_definitions",
+    metadata,
+    Column("agent_id", Text, nullable=False),
+    Column("server", Json(a_text), nullable=False),
+    Column("tool", Json(a_text), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("held", Text),
+    Column("definition", Json(an_object, dumps_unescaped)),
+    Column("updated_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("agent_id", "server", "tool"),
+)
+
+
+MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition, "tool")
+
+
+class McpStatements:
+    """Statements about definitions, compiled for one dialect; each attribute is a statement."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._definition_statements(Compiler(name))
+
+    def _definition_statements(self, compiled: Compiler) -> None:
+        """Compile the statements. All return rows, so that they are executed in order."""
+        row = mcp_definitions.c
+        once = self._insert(mcp_definitions).values(row_params(mcp_definitions)).on_conflict_do_nothing()
+        self.pin = compiled(once.returning(row.tool))
+        mine = row.agent_id == string("agent_id")
+        this = (mine, row.server == string("server"), row.tool == string("tool"))
+        changed = update(mcp_definitions).where(*this).returning(row.tool)
+        offered, at = string("offered"), number("at")
+        new = (row.digest != offered, or_(row.held.is_(None), row.held != offered))
+        waits = {"held": offered, "definition": string("said"), "updated_at": at}
+        self.hold = compiled(changed.where(*new).values(waits))
+        none_waits = {"held": null(), "definition": null(), "updated_at": at}
+        self.accept = compiled(changed.where(row.held == offered).values(digest=offered, **none_waits))
+        self.unhold = compiled(changed.where(row.held.is_not(None)).values(none_waits))
+        self.drop_definitions = compiled(delete(mcp_definitions).where(mine))
+
+
+class McpQueries:
+    """Queries about definitions; each attribute is a query."""
+
+    def __init__(self, name: DialectName) -> None:
+        compiled = Compiler(name)
+        mine = mcp_definitions.c.agent_id == string("agent_id")
+        self.definitions = compiled(MCP_DEFINITIONS.query.where(mine))
+
+
+class SqlMcp:
+    """The `McpReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(McpQueries, driver.dialect)
+
+    async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
+        return await read_rows(self._driver, _in_order, self._sql.definitions, {"agent_id": agent_id})
+
+
+def _in_order(rows: Sequence[Row]) -> Rows[McpDefinition]:
+    """Sort definitions by server and tool. Names are stored as JSON, which the databases would sort differently."""
+    definitions = MCP_DEFINITIONS.each(rows)
+    definitions.sort(key=lambda each: (each.server, each.tool))
+    return definitions
+
 
 agents = Table(
     "agents",
@@ -199,11 +271,11 @@ _ALL_KEEPERS = union(*_ROWS, select(passage_keepers.c.agent_id)).subquery("kept"
 _IN_USE = union(*_ROWS, select(passage_keepers.c.agent_id).where(_WITH_PASSAGES)).subquery("in_use")
 
 
-def _of_agent(keepers: Subquery) -> Rows:
+def _of_agent(keepers: Subquery) -> RowQuery:
     return _keepers(keepers, func.substr(keepers.c.agent_id, 1, _LENGTH))
 
 
-def _keepers(keepers: Subquery, part: ColumnElement[str]) -> Rows:
+def _keepers(keepers: Subquery, part: ColumnElement[str]) -> RowQuery:
     """Return the ids of owners for which `part` equals the parameter `part`."""
     query = select(keepers.c.agent_id).where(part == string("part"))
     return query.order_by(keepers.c.agent_id).limit(number("limit"))

@@ -8,95 +8,76 @@ an index of the extension pg_trgm, if that is available. The migration creates i
 from functools import cache
 from hashlib import sha256
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Index,
-    Integer,
-    LargeBinary,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    UniqueConstraint,
-    and_,
-    bindparam,
-    column,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    table,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, a_text, texts
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.program import Op, Reading
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
-    Rows,
+    Op,
+    Reading,
+    RowQuery,
     Statement,
     number,
     row_params,
     string,
 )
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
-from toolwright.core.broken_rows import Rows as Found
+from toolwright.core.broken_rows import Rows
 
 PASSAGES_EACH = 2**32
 """Number of places reserved for each owner of passages."""
 
-passage_index = table("passage_index", column("rowid"), column("coded"), column("passage_index"))
+passage_index = sa.table("passage_index", sa.column("rowid"), sa.column("coded"), sa.column("passage_index"))
 """The index on SQLite. FTS5 tables have a column of their own name. A trigger deletes a row with its passage."""
 
-blocks = Table(
+blocks = sa.Table(
     "blocks",
     metadata,
-    Column("agent_id", Text, nullable=False),
-    Column("label", Text, nullable=False),
-    Column("content", Json(a_text), nullable=False),
-    Column("updated_at", Instant(), nullable=False),
-    PrimaryKeyConstraint("agent_id", "label"),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("content", Json(a_text), nullable=False),
+    sa.Column("updated_at", Instant(), nullable=False),
+    sa.PrimaryKeyConstraint("agent_id", "label"),
 )
 
-block_links = Table(
+block_links = sa.Table(
     "block_links",
     metadata,
-    Column("agent_id", Text, nullable=False),
-    Column("label", Text, nullable=False),
-    Column("reader_id", Text, nullable=False),
-    PrimaryKeyConstraint("agent_id", "label", "reader_id"),
-    Index("block_links_by_reader", "reader_id"),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("reader_id", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("agent_id", "label", "reader_id"),
+    sa.Index("block_links_by_reader", "reader_id"),
 )
 
-passage_keepers = Table(
+passage_keepers = sa.Table(
     "passage_keepers",
     metadata,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("agent_id", Text, nullable=False),
-    Column("stored", BigInteger, nullable=False),
-    UniqueConstraint("agent_id", name="passage_keepers_by_agent"),
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("stored", sa.BigInteger, nullable=False),
+    sa.UniqueConstraint("agent_id", name="passage_keepers_by_agent"),
 )
 
-passages = Table(
+passages = sa.Table(
     "passages",
     metadata,
-    Column("place", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-    Column("agent_id", Text, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("content", Json(a_text), nullable=False),
-    Column("tags", Json(texts), nullable=False),
-    Column("folded", Text, nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Column("embedder", Text),
-    Column("floats", LargeBinary),
-    UniqueConstraint("agent_id", "id", name="passages_by_id"),
+    sa.Column(
+        "place", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False
+    ),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("content", Json(a_text), nullable=False),
+    sa.Column("tags", Json(texts), nullable=False),
+    sa.Column("folded", sa.Text, nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("embedder", sa.Text),
+    sa.Column("floats", sa.LargeBinary),
+    sa.UniqueConstraint("agent_id", "id", name="passages_by_id"),
 )
 
 FIRST_CODE, CODES = 0x100, 1789
@@ -114,7 +95,9 @@ def coded(text: str, agent_id: str) -> str:
     return "".join([chr(FIRST_CODE + (ord(each) * factor + shift) % CODES) for each in text])
 
 
-_linked = exists().where(block_links.c.agent_id == blocks.c.agent_id, block_links.c.label == blocks.c.label)
+_linked = sa.exists().where(
+    block_links.c.agent_id == blocks.c.agent_id, block_links.c.label == blocks.c.label
+)
 BLOCKS = Mapping(blocks, Block, "label", columns=(*blocks.columns, _linked.label("is_shared")))
 OWN_BLOCKS = Mapping(blocks, Block, "label")
 """Blocks of one agent, without their other readers."""
@@ -137,12 +120,12 @@ class MemoryStatements:
         self._passage_statements(compiled)
         mine = string("agent_id")
         self.drop_blocks = [
-            compiled(delete(blocks).where(blocks.c.agent_id == mine)),
-            compiled(delete(block_links).where(or_(block_links.c.agent_id == mine, _reader == mine))),
+            compiled(sa.delete(blocks).where(blocks.c.agent_id == mine)),
+            compiled(sa.delete(block_links).where(sa.or_(block_links.c.agent_id == mine, _reader == mine))),
         ]
         self.drop_passages = [
-            compiled(delete(passages).where(passages.c.agent_id == mine)),
-            compiled(delete(passage_keepers).where(passage_keepers.c.agent_id == mine)),
+            compiled(sa.delete(passages).where(passages.c.agent_id == mine)),
+            compiled(sa.delete(passage_keepers).where(passage_keepers.c.agent_id == mine)),
         ]
 
     def _block_statements(self, compiled: Compiler) -> None:
@@ -151,9 +134,9 @@ class MemoryStatements:
         rest = {each: put.excluded[each] for each in ("content", "updated_at")}
         put = put.on_conflict_do_update(index_elements=["agent_id", "label"], set_=rest)
         self.put_block = compiled(put.returning(blocks.c.label))
-        self.lock_block = compiled(select(blocks.c.label).where(*this).with_for_update())
-        self.drop_block = compiled(delete(blocks).where(*this).returning(blocks.c.label))
-        links = delete(block_links).where(
+        self.lock_block = compiled(sa.select(blocks.c.label).where(*this).with_for_update())
+        self.drop_block = compiled(sa.delete(blocks).where(*this).returning(blocks.c.label))
+        links = sa.delete(block_links).where(
             block_links.c.agent_id == string("agent_id"), block_links.c.label == string("label")
         )
         self.drop_links = compiled(links)
@@ -172,12 +155,12 @@ class MemoryStatements:
         self.insert_passage = compiled(once.returning(passages.c.id))
         indexed = {"rowid": number("place"), "coded": string("coded")}
         self.is_indexed_apart = self._name == "sqlite"
-        self.index_passage = compiled(insert(passage_index).values(indexed))
+        self.index_passage = compiled(sa.insert(passage_index).values(indexed))
         this = (passages.c.agent_id == string("agent_id"), passages.c.id == string("id"))
-        self.drop_passage = compiled(delete(passages).where(*this).returning(passages.c.id))
+        self.drop_passage = compiled(sa.delete(passages).where(*this).returning(passages.c.id))
         by_id = (passages.c.agent_id == string("agent_id"), passages.c.id == string("passage_id"))
-        vector = {"embedder": string("embedder"), "floats": bindparam("floats", type_=LargeBinary)}
-        self.set_vector = compiled(update(passages).where(*by_id).values(vector))
+        vector = {"embedder": string("embedder"), "floats": sa.bindparam("floats", type_=sa.LargeBinary)}
+        self.set_vector = compiled(sa.update(passages).where(*by_id).values(vector))
 
 
 _reader = block_links.c.reader_id
@@ -195,9 +178,9 @@ class MemoryQueries:
         mine = string("agent_id")
         self.own_blocks = compiled(BLOCKS.query.where(blocks.c.agent_id == mine))
         link = block_links.alias("link")
-        to_block = and_(link.c.agent_id == blocks.c.agent_id, link.c.label == blocks.c.label)
+        to_block = sa.and_(link.c.agent_id == blocks.c.agent_id, link.c.label == blocks.c.label)
         self.linked_blocks = compiled(BLOCKS.query.join(link, to_block).where(link.c.reader_id == mine))
-        this = and_(passages.c.agent_id == mine, passages.c.id == string("id"))
+        this = sa.and_(passages.c.agent_id == mine, passages.c.id == string("id"))
         self.passage = compiled(PASSAGES.query.where(this))
         newest = PASSAGES.query.where(*_own(passages.c.place)).order_by(passages.c.place.desc())
         self.passages = compiled(newest.limit(number("limit")).offset(number("offset")))
@@ -207,7 +190,7 @@ class MemoryQueries:
         vectors = VECTORS.query.where(*_own(place)).order_by(place.desc()).limit(number("limit"))
         self.newest_vectors = compiled(vectors)
         self.vectors_before = compiled(vectors.where(place < number("before")))
-        missing = or_(passages.c.embedder.is_(None), passages.c.embedder != string("embedder"))
+        missing = sa.or_(passages.c.embedder.is_(None), passages.c.embedder != string("embedder"))
         behind = PASSAGES.query.where(place > number("after"), missing).order_by(place)
         self.unembedded = compiled(behind.limit(number("limit")))
 
@@ -236,14 +219,14 @@ class MemoryQueries:
         query = PASSAGES.query.where(*_own(place)).order_by(place.desc())
         if self._name == "sqlite":
             query = _indexed() if long else query
-            has_words = [func.instr(folded, word) > 0 for word in (*long_words, *short_words)]
+            has_words = [sa.func.instr(folded, word) > 0 for word in (*long_words, *short_words)]
         else:
             has_words = [folded.like(word, escape=_ESCAPE) for word in long_words]
-            has_words += [func.strpos(folded, word) > 0 for word in short_words]
+            has_words += [sa.func.strpos(folded, word) > 0 for word in short_words]
         return self._compiled(query.where(*has_words).limit(number("limit")))
 
 
-def _indexed() -> Rows:
+def _indexed() -> RowQuery:
     """Return the query of an agent's newest passages that match in the SQLite index."""
     place = passage_index.c.rowid
     joined = PASSAGES.query.join(passage_index, place == passages.c.place)
@@ -251,10 +234,10 @@ def _indexed() -> Rows:
     return joined.where(matches, passages.c.agent_id == string("agent_id")).order_by(place.desc())
 
 
-def _own(place: ColumnElement[int]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def _own(place: sa.ColumnElement[int]) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
     """Return the conditions that limit places to those of the agent."""
     mine = passage_keepers.c.agent_id == string("agent_id")
-    keeper = select(passage_keepers.c.number).where(mine).scalar_subquery()
+    keeper = sa.select(passage_keepers.c.number).where(mine).scalar_subquery()
     return place > keeper * PASSAGES_EACH, place < (keeper + 1) * PASSAGES_EACH
 
 
@@ -268,7 +251,7 @@ def _literal(word: str) -> str:
     return word
 
 
-def readable_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Found[Block]]:
+def readable_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Rows[Block]]:
     """Return the blocks that an agent reads, by label, then by owner."""
     own_rows = yield Op(sql.own_blocks, {"agent_id": agent_id})
     linked = yield Op(sql.linked_blocks, {"agent_id": agent_id})

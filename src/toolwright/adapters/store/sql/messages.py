@@ -1,31 +1,37 @@
-"""Tables of messages and their earlier versions."""
+"""SQL of messages, their earlier versions, and calls, including those available to external workers."""
 
 from collections.abc import Mapping as Names
 from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Index,
-    Integer,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    false,
-    text,
-)
+import sqlalchemy as sa
 
-from toolwright.adapters.store.engine.codecs import a_text
+from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, micros
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.results.content import AttachmentRef
+from toolwright.adapters.store.engine.program import (
+    Compiler,
+    DialectName,
+    Driver,
+    Statement,
+    number,
+    read_rows,
+    statements,
+    string,
+)
+from toolwright.adapters.store.sql.threads import runs
+from toolwright.core.journal.reads import Offer
+from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
+from toolwright.core.results import AttachmentRef
+from toolwright.core.threads.approval import ApprovalState
+from toolwright.core.threads.call import OPEN, Call, CallStatus, Route
 from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Role, Sent
+from toolwright.core.tools.tool import Kind
 
-_NESTED = text("within IS NOT NULL")
-_PINNED = text("pinned = 1"), text("pinned")
+_NESTED = sa.text("within IS NOT NULL")
+_PINNED = sa.text("pinned = 1"), sa.text("pinned")
 """The condition on SQLite, in the form in which it compares booleans, and on Postgres."""
 
 
@@ -122,35 +128,177 @@ def _version(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_
     return {"content": a_text(parsed["content"]), "native": parsed.get("native")}
 
 
-messages = Table(
+messages = sa.Table(
     "messages",
     metadata,
-    Column("thread_id", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("run_id", Text),
-    Column("step", Integer, nullable=False),
-    Column("role", Text, nullable=False, info=one_of(Role)),
-    Column("kept", Boolean, nullable=False),
-    Column("body", Json(_body, _body_text), nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Column("within", Text),
-    Column("pinned", Boolean, nullable=False, server_default=false()),
-    PrimaryKeyConstraint("thread_id", "seq"),
-    Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
-    Index("messages_by_run", "run_id", "seq"),
-    Index("messages_pinned", "thread_id", sqlite_where=_PINNED[0], postgresql_where=_PINNED[1]),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text),
+    sa.Column("step", sa.Integer, nullable=False),
+    sa.Column("role", sa.Text, nullable=False, info=one_of(Role)),
+    sa.Column("kept", sa.Boolean, nullable=False),
+    sa.Column("body", Json(_body, _body_text), nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("within", sa.Text),
+    sa.Column("pinned", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.PrimaryKeyConstraint("thread_id", "seq"),
+    sa.Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
+    sa.Index("messages_by_run", "run_id", "seq"),
+    sa.Index("messages_pinned", "thread_id", sqlite_where=_PINNED[0], postgresql_where=_PINNED[1]),
 )
 
-message_versions = Table(
+message_versions = sa.Table(
     "message_versions",
     metadata,
-    Column("thread_id", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("until", BigInteger, nullable=False),
-    Column("body", Json(_version, _version_text), nullable=False),
-    PrimaryKeyConstraint("thread_id", "seq", "until"),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("until", sa.BigInteger, nullable=False),
+    sa.Column("body", Json(_version, _version_text), nullable=False),
+    sa.PrimaryKeyConstraint("thread_id", "seq", "until"),
 )
 
 MESSAGES = Mapping(messages, Message, rest_field="body")
 MESSAGE_VERSIONS = Mapping(message_versions, MessageVersion, "seq", rest_field="body")
+
+
+ON_OFFER = "kind = 'external' AND completed_at IS NULL"
+"""Condition of calls that external workers may claim. A query must repeat it exactly to use the indexes."""
+
+IN_PASSING: frozenset[CallStatus] = frozenset({"created", "running", "done"})
+BY_STATUS = "status NOT IN ('created', 'running', 'done')"
+"""Condition of the index of call statuses: a usual call, which is created, runs and completes, never enters it.
+
+A query must repeat it exactly to use the index, and must not ask for the statuses `IN_PASSING`.
+"""
+
+IS_OPEN = f"calls.{BY_STATUS} AND calls.status IN ('waiting', 'pending')"
+IS_PENDING = f"calls.{BY_STATUS} AND calls.status = 'pending'"
+"""Conditions of calls whose results have not arrived yet, and of calls that no run waits for."""
+
+IN_A_SPACE = "space_id IS NOT NULL"
+_BELOW = sa.text("parent_id IS NOT NULL")
+_OFFERED, _LEASED = sa.text(ON_OFFER), sa.text(f"{ON_OFFER} AND leased_until IS NOT NULL")
+
+calls = sa.Table(
+    "calls",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("step", sa.Integer, nullable=False),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("name", Json(a_text), nullable=False),
+    sa.Column("kind", sa.Text, nullable=False, info=one_of(Kind)),
+    sa.Column("arguments", Json(a_text, dumps_unescaped), nullable=False),
+    sa.Column("model_call_id", Json(a_text), nullable=False),
+    sa.Column("status", sa.Text, nullable=False, info=one_of(CallStatus)),
+    sa.Column("route", sa.Text, info=one_of(Route)),
+    sa.Column("result", Json(an_object, dumps_unescaped)),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("deadline", Instant()),
+    sa.Column("expires_at", Instant()),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("started_at", Instant()),
+    sa.Column("completed_at", Instant()),
+    sa.Column("visible", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("space_id", sa.Text),
+    sa.Column("repeatable", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("worker", Json(a_text)),
+    sa.Column("leased_until", Instant()),
+    sa.Column("agent", sa.Text),
+    sa.Column("parent_id", sa.Text),
+    sa.Column("approval", sa.Text, info=one_of(ApprovalState)),
+    sa.Column("terms", Json(an_object, dumps_unescaped)),
+    sa.Index("calls_by_parent", "parent_id", sqlite_where=_BELOW, postgresql_where=_BELOW),
+    sa.Index("calls_by_run", "run_id", "step", "position"),
+    sa.Index("calls_by_time", "created_at"),
+    sa.Index(
+        "calls_by_status",
+        "status",
+        "created_at",
+        sqlite_where=sa.text(BY_STATUS),
+        postgresql_where=sa.text(BY_STATUS),
+    ),
+    sa.Index(
+        "calls_by_space",
+        "space_id",
+        "created_at",
+        sqlite_where=sa.text(IN_A_SPACE),
+        postgresql_where=sa.text(IN_A_SPACE),
+    ),
+    sa.Index("calls_on_offer", "started_at", "id", sqlite_where=_OFFERED, postgresql_where=_OFFERED),
+    sa.Index("calls_leased", "leased_until", sqlite_where=_LEASED, postgresql_where=_LEASED),
+)
+
+
+CALLS = Mapping(calls, Call)
+
+
+class OfferQueries:
+    """Queries about calls available to external workers. Their first condition repeats that of the indexes exactly."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._compiled = compiled = Compiler(name)
+        agent = sa.select(runs.c.agent).where(runs.c.id == calls.c.run_id).scalar_subquery()
+        trace = sa.select(runs.c.traceparent).where(runs.c.id == calls.c.run_id).scalar_subquery()
+        status = calls.c.status.concat("")  # an expression, so that the index of statuses is not used
+        opened = sa.or_(*(status == each for each in OPEN))
+        in_time = sa.or_(calls.c.expires_at.is_(None), calls.c.expires_at > number("at"))
+        again = sa.and_(calls.c.repeatable, calls.c.leased_until <= number("at"))
+        offered = (
+            sa.select(*calls.c, agent, trace).where(sa.text(ON_OFFER), opened, in_time).limit(number("limit"))
+        )
+        start = calls.c.started_at
+        behind = sa.and_(
+            start >= number("after"), sa.or_(start > number("after"), calls.c.id > string("after_id"))
+        )
+        free = sa.or_(calls.c.worker.is_(None), again)
+        self._begun = offered.where(free, behind, start < number("before")).order_by(start, calls.c.id)
+        self.begun = cache(self._begun_of)
+        expired_leases = offered.where(again, calls.c.leased_until >= number("since"))
+        self.expired_leases = compiled(expired_leases.order_by(calls.c.leased_until))
+
+    def _begun_of(self, count: int) -> Statement:
+        if not count:
+            return self._compiled(self._begun)
+        return self._compiled(
+            self._begun.where(calls.c.name.in_([string(f"name_{i}") for i in range(count)]))
+        )
+
+
+class SqlOffers:
+    """The `OfferReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(OfferQueries, driver.dialect)
+
+    async def claimable(
+        self,
+        at: datetime,
+        *,
+        after: tuple[datetime, str],
+        before: datetime,
+        names: Sequence[str] | None = None,
+        limit: int = 100,
+    ) -> Sequence[Offer]:
+        params: Params = {"at": micros(at), "before": micros(before), "limit": limit}
+        params |= {"after": micros(after[0]), "after_id": after[1]}
+        params |= {f"name_{i}": dumps(name) for i, name in enumerate(names or ())}
+        return await self._all(self._sql.begun(len(names or ())), params)
+
+    async def expired_leases(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
+        return await self._all(
+            self._sql.expired_leases, {"at": micros(at), "since": micros(since), "limit": limit}
+        )
+
+    async def _all(self, statement: Statement, params: Params) -> list[Offer]:
+        return await read_rows(self._driver, _offers, statement, params)
+
+
+def _offers(rows: Sequence[Row]) -> list[Offer]:
+    """Return the available calls of the rows. Broken rows are left out, so that they do not block others."""
+    return [
+        Offer(call=call, agent=row[-2], traceparent=row[-1]) for row in rows for call in CALLS.each([row])
+    ]

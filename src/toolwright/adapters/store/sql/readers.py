@@ -1,21 +1,36 @@
-"""All tables, their readers, and reading of events, including broken rows."""
+"""Readers of all tables, and queries about threads, runs, messages, calls, events, env, files and people."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import MetaData
+import sqlalchemy as sa
 
 from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
 from toolwright.adapters.store.engine.columns import blank, metadata
 from toolwright.adapters.store.engine.mapping import Reader, plain
-from toolwright.adapters.store.sql.agents import AGENTS, agents
-from toolwright.adapters.store.sql.calls import CALLS, calls
+from toolwright.adapters.store.engine.program import (
+    NOW,
+    Compiler,
+    DialectName,
+    RowQuery,
+    Statement,
+    number,
+    string,
+)
+from toolwright.adapters.store.sql.agents import AGENTS, MCP_DEFINITIONS, agents
 from toolwright.adapters.store.sql.children import REQUESTS, asked, thread_values
-from toolwright.adapters.store.sql.events import EVENTS, INBOX, NODES, WAKES, commits, counters, duties
-from toolwright.adapters.store.sql.kept import ENTITIES, ENV, FILES, sign_outs
-from toolwright.adapters.store.sql.mcp import MCP_DEFINITIONS
 from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
-from toolwright.adapters.store.sql.messages import MESSAGE_VERSIONS, MESSAGES
+from toolwright.adapters.store.sql.messages import (
+    BY_STATUS,
+    CALLS,
+    IS_OPEN,
+    MESSAGE_VERSIONS,
+    MESSAGES,
+    calls,
+    message_versions,
+    messages,
+)
 from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.adapters.store.sql.retention import dropped_bytes, dropped_threads
 from toolwright.adapters.store.sql.spaces import (
@@ -24,10 +39,45 @@ from toolwright.adapters.store.sql.spaces import (
     SPACE_EVENTS,
     SPACE_MESSAGES,
     SPACES,
+    members,
+    space_events,
+    space_messages,
     unnumbered_events,
 )
-from toolwright.adapters.store.sql.threads import COMPACTIONS, RUNS, SENT_TEXTS, STEPS, THREADS
+from toolwright.adapters.store.sql.threads import (
+    COMPACTIONS,
+    ENTITIES,
+    ENV,
+    EVENTS,
+    FILES,
+    INBOX,
+    IS_UNREAD,
+    NODES,
+    NOT_COMPLETED,
+    RUNS,
+    SENT_TEXTS,
+    STEPS,
+    THREADS,
+    WAKES,
+    commits,
+    compactions,
+    counters,
+    duties,
+    entities,
+    env,
+    events,
+    files,
+    inbox,
+    nodes,
+    runs,
+    sent_texts,
+    sign_outs,
+    steps,
+    threads,
+    wakes,
+)
 from toolwright.core.broken_rows import OTHER_SHAPE
+from toolwright.core.journal.store import Order
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
@@ -112,6 +162,243 @@ def _broken_payload(errors: Sequence[str]) -> JSONObject:
     return {"broken": True, "error": "; ".join(errors)}
 
 
-def all_tables() -> MetaData:
+def all_tables() -> sa.MetaData:
     """Return the metadata of all tables. This module imports the tables of every noun."""
     return metadata
+
+
+def _owned_by(count: int) -> sa.ColumnElement[bool]:
+    return sa.or_(sa.false(), *[threads.c.user_id == string(f"user_{i}") for i in range(count)])
+
+
+def _page(statement: RowQuery) -> RowQuery:
+    return statement.limit(number("limit")).offset(number("offset"))
+
+
+MOST = 2**63 - 1
+"""Largest number. On SQLite values that are not numbers sort after all numbers, and must be excluded."""
+
+OWNERS = 100
+"""Number of threads whose owners are read by one statement."""
+
+_CALL, _SHOWING = "call_", sa.literal("msg_", sa.Text)
+"""Prefixes of the ids of calls, and of the messages that show them (see `wire.call_shown`)."""
+
+
+class Queries:
+    """The journal's queries, compiled for one dialect; each attribute is a query."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._compiled = compiled = Compiler(name)
+        self.runs = cache(self._runs)
+        self.calls = cache(self._calls)
+
+        in_thread = string("thread_id")
+        self.thread = compiled(sa.select(threads).where(threads.c.id == in_thread))
+        self.threads = cache(self._threads)
+
+        all_messages = sa.select(messages).order_by(messages.c.seq)
+        top_level = all_messages.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
+        self.kept_messages = compiled(
+            top_level.where(messages.c.kept == sa.bindparam("kept", type_=sa.Boolean))
+        )
+        self.kept_after = cache(self._messages_after_cut)
+        c = compactions.c
+        of_thread = sa.select(compactions).where(c.thread_id == in_thread)
+        conversation = (c.thread_id == in_thread, c.within == string("within"))
+        last = sa.select(sa.func.max(c.number)).where(*conversation).group_by(c.side)
+        self.compactions = compiled(_page(of_thread.order_by(c.number)))
+        self.compactions_in_force = compiled(of_thread.where(c.number.in_(last)).order_by(c.number))
+        self.sent_texts = cache(self._sent_texts)
+        versions = sa.select(message_versions).where(message_versions.c.thread_id == in_thread)
+        self.message_versions = compiled(versions.order_by(message_versions.c.seq, message_versions.c.until))
+        self.messages = compiled(_page(top_level))
+        self.message = compiled(top_level.where(messages.c.id == string("message_id")))
+        self.pinned_messages = compiled(top_level.where(messages.c.pinned, messages.c.kept))
+        seq = messages.c.seq
+        last = top_level.where(seq < number("before")).order_by(None).order_by(seq.desc())
+        self.messages_before = compiled(last.limit(number("limit")))
+        of_run = messages.c.run_id == string("run_id")
+        self.run_messages = compiled(all_messages.where(of_run).limit(number("limit")))
+        self.messages_of_run = compiled(_page(top_level.where(of_run)))
+
+        waiting = sa.select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
+        self.unread = compiled(waiting.where(inbox.c.status == "pending"))
+        open_events = waiting.where(sa.or_(inbox.c.status == "pending", inbox.c.status == "processing"))
+        self.open_inbox = compiled(open_events)
+        self.inbox = compiled(_page(waiting))
+        self.inbox_event = compiled(waiting.where(inbox.c.event_id == string("event_id")))
+
+        self.run = compiled(sa.select(runs).where(runs.c.id == string("run_id")))
+        self.steps = compiled(
+            sa.select(steps)
+            .where(steps.c.run_id == string("run_id"))
+            .order_by(steps.c.number)
+            .limit(number("limit"))
+        )
+        self.call = compiled(sa.select(calls).where(calls.c.id == string("call_id")))
+        of_step = (
+            calls.c.run_id == string("run_id"),
+            calls.c.step == number("step"),
+            calls.c.parent_id.is_(None),
+        )
+        self.step_calls = compiled(sa.select(calls).where(*of_step).order_by(calls.c.position))
+
+        self.now = compiled(sa.select(sa.literal_column(NOW[name])))
+        self.nodes = compiled(sa.select(nodes).order_by(nodes.c.id))
+        self.wake = compiled(sa.select(wakes).where(wakes.c.thread_id == in_thread))
+        due = (
+            sa.select(wakes)
+            .where(wakes.c.due <= number("at"), wakes.c.node.is_(None))
+            .order_by(wakes.c.due, wakes.c.thread_id)
+        )
+        self.due = compiled(due.limit(number("limit")))
+        by_ids = threads.c.id.in_([string(f"id_{i}") for i in range(OWNERS)])
+        owner = sa.func.coalesce(sa.func.nullif(threads.c.user_id, ""), threads.c.agent)
+        self.owners = compiled(sa.select(threads.c.id, owner).where(by_ids))
+        self.next_due = compiled(
+            sa.select(sa.func.min(wakes.c.due)).where(
+                wakes.c.due > number("at"), wakes.c.due <= MOST, wakes.c.node.is_(None)
+            )
+        )
+        pending_calls = (
+            sa.select(sa.func.count()).select_from(calls).where(sa.text(IS_OPEN)).scalar_subquery()
+        )
+        inbox_events = (
+            sa.select(sa.func.count()).select_from(inbox).where(sa.text(IS_UNREAD)).scalar_subquery()
+        )
+        oldest_event = sa.select(sa.func.min(inbox.c.created_at)).where(sa.text(IS_UNREAD)).scalar_subquery()
+        unfinished = sa.select(sa.func.count()).select_from(runs).where(sa.text(NOT_COMPLETED))
+        of_status = (
+            unfinished.where(runs.c.status == each).scalar_subquery()
+            for each in ("queued", "running", "waiting")
+        )
+        oldest_wake = sa.select(sa.func.min(wakes.c.due)).where(wakes.c.node.is_(None)).scalar_subquery()
+        self.depths = compiled(sa.select(pending_calls, inbox_events, oldest_event, *of_status, oldest_wake))
+        self._event_queries(compiled)
+        self._env_queries(compiled)
+        self._entity_queries(compiled)
+        of_thread = sa.select(files).where(files.c.thread_id == in_thread)
+        self.files = compiled(of_thread.order_by(files.c.path))
+        self.file = compiled(of_thread.where(files.c.folded == string("folded")))
+        self.files_at = cache(self._files_at)
+
+    def _env_queries(self, compiled: Compiler) -> None:
+        user = sa.select(threads.c.user_id).where(threads.c.id == string("thread_id")).scalar_subquery()
+        person = sa.select(entities.c.id).where(sa.or_(entities.c.id == user, entities.c.external_id == user))
+        by_name = sa.select(env).order_by(env.c.owner, env.c.kind, env.c.name)
+        start = sa.select(threads.c.id, threads.c.parent_id).where(threads.c.id == string("thread_id"))
+        ancestors = start.cte("up", recursive=True)
+        ancestors = ancestors.union_all(
+            sa.select(threads.c.id, threads.c.parent_id).join(
+                ancestors, threads.c.id == ancestors.c.parent_id
+            )
+        )
+        theirs = env.c.owner.in_(sa.select(ancestors.c.id))
+        self.env = compiled(
+            by_name.where(sa.or_(env.c.owner == string("thread_id"), theirs, env.c.owner.in_(person)))
+        )
+        self.env_of = compiled(by_name.where(env.c.owner == string("owner")))
+        otherwise = sa.or_(env.c.key < string("key"), env.c.key > string("key"))
+        self.sealed_otherwise = compiled(sa.select(env).where(otherwise).limit(number("limit")))
+
+    def _event_queries(self, compiled: Compiler) -> None:
+        newer = _page(
+            sa.select(events).where(events.c.n > number("after"), events.c.n <= MOST).order_by(events.c.n)
+        )
+        of_thread = events.c.thread_id == string("topic")
+        of_run = events.c.run_id == string("topic")
+        bounds = sa.select(
+            sa.func.coalesce(sa.func.min(events.c.n), 0), sa.func.coalesce(sa.func.max(events.c.n), 0)
+        )
+        bounds = bounds.where(events.c.n <= MOST)
+        n = space_events.c.n
+        newer_told = _page(sa.select(space_events).where(n > number("after"), n <= MOST).order_by(n))
+        numbers = sa.select(sa.func.coalesce(sa.func.min(n), 0), sa.func.coalesce(sa.func.max(n), 0)).where(
+            n <= MOST
+        )
+        of_space = space_events.c.space_id == string("topic")
+        self.events = {
+            "thread": compiled(newer.where(of_thread)),
+            "run": compiled(newer.where(of_run)),
+            "space": compiled(newer_told.where(of_space)),
+            "spaces": compiled(newer_told),
+        }
+        self.bounds = {
+            "thread": compiled(bounds.where(of_thread)),
+            "run": compiled(bounds.where(of_run)),
+            "space": compiled(numbers.where(of_space)),
+            "spaces": compiled(numbers),
+        }
+
+    def _entity_queries(self, compiled: Compiler) -> None:
+        self.entity = compiled(sa.select(entities).where(entities.c.id == string("entity_id")))
+        self.entity_by_external_id = compiled(
+            sa.select(entities).where(entities.c.external_id == string("external_id"))
+        )
+        self.entities = compiled(_page(sa.select(entities).order_by(entities.c.created_at, entities.c.id)))
+
+    def _messages_after_cut(self, kept: int) -> Statement:
+        """Return the query of the messages after the cut and some earlier ones.
+
+        The earlier ones are messages of the open run, pinned messages and `kept` messages. Each part uses an index, so
+        omitted texts are not read.
+        `+ 0` keeps SQLite from using the index of positions for pinned messages.
+        """
+        c = messages.c
+        in_thread, is_left_out = c.thread_id == string("thread_id"), c.seq <= number("cut")
+        stay = sa.union(
+            sa.select(c.seq).where(in_thread, is_left_out, c.run_id == string("run_id")),
+            sa.select(c.seq).where(in_thread, c.seq + 0 <= number("cut"), c.pinned),
+            *[sa.select(number(f"kept_{i}")) for i in range(kept)],
+        )
+        spoken = (in_thread, c.within.is_(None), c.kept)
+        newer = sa.select(messages).where(*spoken, c.seq > number("cut"))
+        older = sa.select(messages).where(*spoken, c.seq.in_(stay))
+        return self._compiled(sa.union_all(newer, older).order_by(sa.text("seq")))
+
+    def _sent_texts(self, count: int) -> Statement:
+        digests = [string(f"digest_{i}") for i in range(count)]
+        whose = sa.or_(sent_texts.c.thread_id == string("thread_id"), sent_texts.c.thread_id == "")
+        return self._compiled(sa.select(sent_texts).where(whose, sent_texts.c.digest.in_(digests)))
+
+    def _files_at(self, count: int) -> Statement:
+        paths = [string(f"path_{i}") for i in range(count)]
+        existing = sa.select(files.c.folded).where(files.c.thread_id == string("thread_id"))
+        return self._compiled(existing.where(files.c.folded.in_(paths)))
+
+    def _threads(self, users: int, filters: tuple[str, ...], order: Order) -> Statement:
+        chosen = [threads.c[name] == string(name) for name in filters]
+        if users:
+            chosen.append(_owned_by(users))
+        by = (threads.c.created_at, threads.c.id)
+        in_order = by if order == "oldest_first" else [column.desc() for column in by]
+        return self._compiled(_page(sa.select(threads).where(*chosen).order_by(*in_order)))
+
+    def _runs(self, filters: tuple[str, ...], by_status: bool) -> Statement:
+        """Return the query of runs. With `by_status` the runs have a status that the index contains."""
+        chosen = [runs.c[name] == string(name) for name in filters]
+        newest_first = sa.select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
+        if by_status:
+            newest_first = newest_first.where(sa.text(NOT_COMPLETED))
+        return self._compiled(_page(newest_first.where(*chosen)))
+
+    def _calls(
+        self, filters: tuple[str, ...], statuses: int, users: int | None, by_status: bool
+    ) -> Statement:
+        """Return the query of calls. With `users`: calls in their threads, and calls shown in an entity's spaces.
+
+        With `by_status` the calls have statuses that the index contains.
+        """
+        chosen = [calls.c[name] == string(name) for name in filters]
+        if by_status:
+            chosen.append(sa.text(f"calls.{BY_STATUS}"))
+        if statuses:
+            chosen.append(calls.c.status.in_([string(f"status_{i}") for i in range(statuses)]))
+        if users is not None:
+            in_space = sa.select(members.c.space_id).where(members.c.entity_id == string("seen_by"))
+            message = _SHOWING + sa.func.substr(calls.c.id, len(_CALL) + 1)
+            is_shown = sa.exists().where(space_messages.c.id == message)
+            theirs = calls.c.thread_id.in_(sa.select(threads.c.id).where(_owned_by(users)))
+            chosen.append(sa.or_(theirs, sa.and_(calls.c.visible, calls.c.space_id.in_(in_space), is_shown)))
+        return self._compiled(_page(sa.select(calls).where(*chosen).order_by(calls.c.created_at, calls.c.id)))

@@ -8,102 +8,94 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Index,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    delete,
-    false,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
-from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
+    Driver,
     number,
+    read_rows,
     row_params,
     string,
 )
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.mcp.records import McpTask
-from toolwright.core.spaces.space import FrontEnd
+from toolwright.core.mcp.servers import McpTask
+from toolwright.core.spaces import FrontEnd
 from toolwright.core.value import Record
 
 R = TypeVar("R", bound=Record)
 
-goals = Table(
+goals = sa.Table(
     "goals",
     metadata,
-    Column("agent_id", Text, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("description", Json(a_text), nullable=False),
-    Column("status", Json(a_text), nullable=False),
-    Column("priority", Json(a_text), nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    PrimaryKeyConstraint("agent_id", "id"),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("description", Json(a_text), nullable=False),
+    sa.Column("status", Json(a_text), nullable=False),
+    sa.Column("priority", Json(a_text), nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.PrimaryKeyConstraint("agent_id", "id"),
 )
 
-memories = Table(
+memories = sa.Table(
     "memories",
     metadata,
-    Column("agent_id", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("value", Json(a_text), nullable=False),
-    Column("updated_at", Instant(), nullable=False),
-    PrimaryKeyConstraint("agent_id", "key"),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("value", Json(a_text), nullable=False),
+    sa.Column("updated_at", Instant(), nullable=False),
+    sa.PrimaryKeyConstraint("agent_id", "key"),
 )
 
-plans = Table(
+plans = sa.Table(
     "plans",
     metadata,
-    Column("agent_id", Text, nullable=False),
-    Column("id", Text, nullable=False),
-    Column("name", Json(a_text), nullable=False),
-    Column("instruction", Json(a_text), nullable=False),
-    Column("next_run_at", Instant(), nullable=False),
-    Column("cron", Json(a_text)),
-    Column("timezone", Json(a_text)),
-    Column("created_at", Instant(), nullable=False),
-    Column("thread_id", Text),
-    Column("relative", Boolean, nullable=False, server_default=false()),
-    PrimaryKeyConstraint("agent_id", "id"),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("name", Json(a_text), nullable=False),
+    sa.Column("instruction", Json(a_text), nullable=False),
+    sa.Column("next_run_at", Instant(), nullable=False),
+    sa.Column("cron", Json(a_text)),
+    sa.Column("timezone", Json(a_text)),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("thread_id", sa.Text),
+    sa.Column("relative", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.PrimaryKeyConstraint("agent_id", "id"),
 )
 
-clients = Table(
+clients = sa.Table(
     "clients",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("entity_id", Text, nullable=False),
-    Column("name", Json(a_text)),
-    Column("metadata", Json(an_object), nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Index("clients_by_entity", "entity_id", "created_at"),
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("entity_id", sa.Text, nullable=False),
+    sa.Column("name", Json(a_text)),
+    sa.Column("metadata", Json(an_object), nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Index("clients_by_entity", "entity_id", "created_at"),
 )
 
-mcp_tasks = Table(
+mcp_tasks = sa.Table(
     "mcp_tasks",
     metadata,
-    Column("call_id", Text, primary_key=True),
-    Column("thread_id", Text, nullable=False),
-    Column("agent_id", Text, nullable=False),
-    Column("server", Json(a_text), nullable=False),
-    Column("task_id", Json(a_text), nullable=False),
-    Column("questions", Json(an_object, dumps_unescaped), nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Column("output", Json(an_object, dumps_unescaped)),
-    Column("place", Text),
-    Column("space_id", Text),
-    Column("session", Text),
-    Index("mcp_tasks_by_thread", "thread_id"),
+    sa.Column("call_id", sa.Text, primary_key=True),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("server", Json(a_text), nullable=False),
+    sa.Column("task_id", Json(a_text), nullable=False),
+    sa.Column("questions", Json(an_object, dumps_unescaped), nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("output", Json(an_object, dumps_unescaped)),
+    sa.Column("place", sa.Text),
+    sa.Column("space_id", sa.Text),
+    sa.Column("session", sa.Text),
+    sa.Index("mcp_tasks_by_thread", "thread_id"),
 )
 
 GOALS = Mapping(goals, Goal)
@@ -136,9 +128,9 @@ class RecordStatements:
         new = {each: inserted.excluded[each] for each in rest}
         self.put = compiled(inserted.on_conflict_do_update(index_elements=list(stored.key), set_=new))
         self.add = compiled(inserted.on_conflict_do_nothing().returning(*key))
-        self.drop = compiled(delete(table).where(*is_this))
-        self.drop_existing = compiled(delete(table).where(*is_this).returning(*key))
-        self.drop_owned = compiled(delete(table).where(is_owned))
+        self.drop = compiled(sa.delete(table).where(*is_this))
+        self.drop_existing = compiled(sa.delete(table).where(*is_this).returning(*key))
+        self.drop_owned = compiled(sa.delete(table).where(is_owned))
         self.one = compiled(records.query.where(*is_this))
         in_order = records.query.order_by(*[table.c[each] for each in stored.order])
         page = in_order.limit(number("limit")).offset(number("offset"))

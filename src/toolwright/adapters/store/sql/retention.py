@@ -10,57 +10,47 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
-from sqlalchemy import (
-    DDL,
-    Column,
-    ColumnElement,
-    Index,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    and_,
-    delete,
-    event,
-    exists,
-    or_,
-    select,
-)
+import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row, instant, micros
 from toolwright.adapters.store.engine.columns import Instant, metadata
-from toolwright.adapters.store.engine.driver import Driver, read_rows
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
+    Driver,
     Statement,
     number,
+    read_rows,
     row_params,
     statements,
     string,
 )
-from toolwright.adapters.store.sql.calls import calls
 from toolwright.adapters.store.sql.children import PENDING, requests, thread_values
-from toolwright.adapters.store.sql.events import events, inbox, wakes
-from toolwright.adapters.store.sql.kept import env, files
 from toolwright.adapters.store.sql.memory import passage_keepers, passages
-from toolwright.adapters.store.sql.messages import message_versions, messages
+from toolwright.adapters.store.sql.messages import calls, message_versions, messages
 from toolwright.adapters.store.sql.records import RECORDS, mcp_tasks, owned_by
 from toolwright.adapters.store.sql.spaces import reactions, space_messages
 from toolwright.adapters.store.sql.threads import (
     THREADS,
     compactions,
+    env,
+    events,
     family_of,
+    files,
+    inbox,
     runs,
     sent_texts,
     steps,
     threads,
+    wakes,
 )
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.threads.thread import Thread
 
 SPACE, AGENT = "space:", "agent:"
-_Piece: TypeAlias = tuple[tuple[ColumnElement[Any], ...], ColumnElement[bool]]
+_Piece: TypeAlias = tuple[tuple[sa.ColumnElement[Any], ...], sa.ColumnElement[bool]]
 """The key of a table, and the condition of the rows that go with a deleted thread, space or agent."""
 
 
@@ -74,27 +64,27 @@ def agent_note(agent_id: str) -> str:
     return AGENT + agent_id
 
 
-dropped_threads = Table(
+dropped_threads = sa.Table(
     "dropped_threads",
     metadata,
-    Column("thread_id", Text, primary_key=True),
-    Column("at", Instant(), nullable=False),
+    sa.Column("thread_id", sa.Text, primary_key=True),
+    sa.Column("at", Instant(), nullable=False),
 )
 
-kept_bytes = Table(
+kept_bytes = sa.Table(
     "kept_bytes",
     metadata,
-    Column("digest", Text, nullable=False),
-    Column("thread_id", Text, nullable=False),
-    PrimaryKeyConstraint("digest", "thread_id"),
-    Index("kept_bytes_by_thread", "thread_id"),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.PrimaryKeyConstraint("digest", "thread_id"),
+    sa.Index("kept_bytes_by_thread", "thread_id"),
 )
 
-dropped_bytes = Table(
+dropped_bytes = sa.Table(
     "dropped_bytes",
     metadata,
-    Column("digest", Text, primary_key=True),
-    Column("at", Instant(), nullable=False),
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("at", Instant(), nullable=False),
 )
 
 _KEEP = "INSERT INTO kept_bytes VALUES (NEW.digest, NEW.thread_id) ON CONFLICT DO NOTHING"
@@ -102,7 +92,7 @@ for trigger in (
     f"CREATE TRIGGER files_written AFTER INSERT ON files BEGIN {_KEEP}; END",
     f"CREATE TRIGGER files_rewritten AFTER UPDATE OF digest ON files BEGIN {_KEEP}; END",
 ):
-    event.listen(files, "after_create", DDL(trigger).execute_if(dialect="sqlite"))
+    event.listen(files, "after_create", sa.DDL(trigger).execute_if(dialect="sqlite"))
 """On Postgres it is one trigger with a function, which the migration creates."""
 
 
@@ -112,8 +102,8 @@ class RetentionStatements:
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
-        first = select(threads.c.id).where(threads.c.id == string("thread_id"))
-        self._family = select(family_of(first).c.id)
+        first = sa.select(threads.c.id).where(threads.c.id == string("thread_id"))
+        self._family = sa.select(family_of(first).c.id)
         self._guards(compiled)
         self._drops(compiled)
         self._sweeps(compiled)
@@ -121,71 +111,77 @@ class RetentionStatements:
         self.drop_bytes = compiled(
             noted.on_conflict_do_update(index_elements=["digest"], set_={"at": noted.excluded.at})
         )
-        is_unchanged = and_(dropped_bytes.c.digest == string("digest"), dropped_bytes.c.at == number("seen"))
-        self.forget_bytes = compiled(delete(dropped_bytes).where(is_unchanged))
+        is_unchanged = sa.and_(
+            dropped_bytes.c.digest == string("digest"), dropped_bytes.c.at == number("seen")
+        )
+        self.forget_bytes = compiled(sa.delete(dropped_bytes).where(is_unchanged))
 
-    def _in_family(self, column: ColumnElement[str]) -> ColumnElement[bool]:
+    def _in_family(self, column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         return column.in_(self._family)
 
     def _guards(self, compiled: Compiler) -> None:
         """Compile the queries that return a row if the thread tree must be kept."""
         before = number("before")
         at_work = threads.c.run_id.is_not(None)
-        self.at_work = compiled(select(threads.c.id).where(self._in_family(threads.c.id), at_work).limit(1))
-        young = and_(self._in_family(threads.c.id), threads.c.created_at >= before)
-        ended = or_(runs.c.completed_at >= before, runs.c.completed_at.is_(None))
+        self.at_work = compiled(
+            sa.select(threads.c.id).where(self._in_family(threads.c.id), at_work).limit(1)
+        )
+        young = sa.and_(self._in_family(threads.c.id), threads.c.created_at >= before)
+        ended = sa.or_(runs.c.completed_at >= before, runs.c.completed_at.is_(None))
         self.reasons_to_stay = [
-            compiled(select(threads.c.id).where(young).limit(1)),
-            compiled(select(runs.c.id).where(self._in_family(runs.c.thread_id), ended).limit(1)),
-            compiled(select(requests.c.id).where(self._in_family(requests.c.thread_id)).limit(1)),
-            compiled(select(wakes.c.thread_id).where(self._in_family(wakes.c.thread_id)).limit(1)),
+            compiled(sa.select(threads.c.id).where(young).limit(1)),
+            compiled(sa.select(runs.c.id).where(self._in_family(runs.c.thread_id), ended).limit(1)),
+            compiled(sa.select(requests.c.id).where(self._in_family(requests.c.thread_id)).limit(1)),
+            compiled(sa.select(wakes.c.thread_id).where(self._in_family(wakes.c.thread_id)).limit(1)),
         ]
-        its = select(runs.c.id).where(self._in_family(runs.c.thread_id))
+        its = sa.select(runs.c.id).where(self._in_family(runs.c.thread_id))
         self.pending_threads = compiled(
-            select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING)
+            sa.select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING)
         )
 
     def _drops(self, compiled: Compiler) -> None:
         """Compile the deletions. All return rows, so that they are executed in order."""
-        gone = select(threads.c.id, number("at")).where(self._in_family(threads.c.id))
+        gone = sa.select(threads.c.id, number("at")).where(self._in_family(threads.c.id))
         noted = self._insert(dropped_threads).from_select(["thread_id", "at"], gone).on_conflict_do_nothing()
         self.note_threads = compiled(noted.returning(dropped_threads.c.thread_id))
         of_family = self._in_family
         self.drop_requests = compiled(
-            delete(requests).where(of_family(requests.c.thread_id)).returning(requests.c.id)
+            sa.delete(requests).where(of_family(requests.c.thread_id)).returning(requests.c.id)
         )
         self.drop_tasks = compiled(
-            delete(mcp_tasks).where(of_family(mcp_tasks.c.thread_id)).returning(mcp_tasks.c.call_id)
+            sa.delete(mcp_tasks).where(of_family(mcp_tasks.c.thread_id)).returning(mcp_tasks.c.call_id)
         )
         self.drop_wakes = compiled(
-            delete(wakes).where(of_family(wakes.c.thread_id)).returning(wakes.c.thread_id)
+            sa.delete(wakes).where(of_family(wakes.c.thread_id)).returning(wakes.c.thread_id)
         )
-        self.drop_threads = compiled(delete(threads).where(of_family(threads.c.id)).returning(threads.c.id))
+        self.drop_threads = compiled(
+            sa.delete(threads).where(of_family(threads.c.id)).returning(threads.c.id)
+        )
 
     def _sweeps(self, compiled: Compiler) -> None:
-        oldest = select(dropped_threads.c.thread_id).order_by(dropped_threads.c.at).limit(1)
+        oldest = sa.select(dropped_threads.c.thread_id).order_by(dropped_threads.c.at).limit(1)
         self.next_dropped = compiled(oldest.with_for_update(skip_locked=True))
         note = self._insert(dropped_threads).values(row_params(dropped_threads)).on_conflict_do_nothing()
         self.note = compiled(note.returning(dropped_threads.c.thread_id))
         thread_id = string("thread_id")
-        noted = select(dropped_threads.c.thread_id).where(dropped_threads.c.thread_id == thread_id)
+        noted = sa.select(dropped_threads.c.thread_id).where(dropped_threads.c.thread_id == thread_id)
         self.find_note = compiled(noted)
-        its_messages = select(space_messages.c.id).where(space_messages.c.space_id == thread_id)
-        has_reactions = exists().where(reactions.c.message_id == space_messages.c.id)
+        its_messages = sa.select(space_messages.c.id).where(space_messages.c.space_id == thread_id)
+        has_reactions = sa.exists().where(reactions.c.message_id == space_messages.c.id)
         of_space: list[_Piece] = [  # reactions are found by their messages
             (
                 (reactions.c.message_id, reactions.c.entity_id, reactions.c.emoji),
                 reactions.c.message_id.in_(its_messages),
             ),
-            ((space_messages.c.id,), and_(space_messages.c.space_id == thread_id, ~has_reactions)),
+            ((space_messages.c.id,), sa.and_(space_messages.c.space_id == thread_id, ~has_reactions)),
         ]
         of_agent: list[_Piece] = [
             ((passages.c.place,), passages.c.agent_id == thread_id),
             ((passage_keepers.c.number,), passage_keepers.c.agent_id == thread_id),
         ]
-        its_runs = select(runs.c.id).where(runs.c.thread_id == thread_id)
-        has_calls = exists().where(calls.c.run_id == runs.c.id)
-        has_steps = exists().where(steps.c.run_id == runs.c.id)
+        its_runs = sa.select(runs.c.id).where(runs.c.thread_id == thread_id)
+        has_calls = sa.exists().where(calls.c.run_id == runs.c.id)
+        has_steps = sa.exists().where(steps.c.run_id == runs.c.id)
         bytes_of_thread = ((kept_bytes.c.digest, kept_bytes.c.thread_id), kept_bytes.c.thread_id == thread_id)
         versions, records = message_versions.c, [RECORDS[each].table for each in owned_by("thread_id")]
         of_thread: list[_Piece] = [  # calls and steps are found by their runs
@@ -201,7 +197,7 @@ class RetentionStatements:
             *[((*each.primary_key.columns,), each.c.thread_id == thread_id) for each in records],
             ((calls.c.id,), calls.c.run_id.in_(its_runs)),
             ((steps.c.run_id, steps.c.number), steps.c.run_id.in_(its_runs)),
-            ((runs.c.id,), and_(runs.c.thread_id == thread_id, ~has_calls, ~has_steps)),
+            ((runs.c.id,), sa.and_(runs.c.thread_id == thread_id, ~has_calls, ~has_steps)),
         ]
         self.sweep_bytes = self._piece(*bytes_of_thread)
         self.sweeps = [self._piece(*each) for each in of_thread]
@@ -216,12 +212,12 @@ class RetentionStatements:
 
         A row that another transaction was writing is skipped on Postgres, which a later unit then deletes.
         """
-        is_empty = [~exists(select(key[0]).where(where).correlate(None)) for key, where in pieces]
-        last = delete(dropped_threads).where(dropped_threads.c.thread_id == string("note"), *is_empty)
+        is_empty = [~sa.exists(sa.select(key[0]).where(where).correlate(None)) for key, where in pieces]
+        last = sa.delete(dropped_threads).where(dropped_threads.c.thread_id == string("note"), *is_empty)
         return self._compiled(last.returning(dropped_threads.c.thread_id))
 
-    def _piece(self, key: tuple[ColumnElement[Any], ...], where: ColumnElement[bool]) -> Statement:
-        return self._compiled.delete_some(cast("Column[Any]", key[0]).table, key, where)
+    def _piece(self, key: tuple[sa.ColumnElement[Any], ...], where: sa.ColumnElement[bool]) -> Statement:
+        return self._compiled.delete_some(cast("sa.Column[Any]", key[0]).table, key, where)
 
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))
@@ -233,28 +229,28 @@ class RetentionQueries:
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)
-        first = select(threads.c.id).where(threads.c.id == string("thread_id"))
-        family = select(family_of(first).c.id)
-        at_work = select(threads.c.id, threads.c.run_id).where(
+        first = sa.select(threads.c.id).where(threads.c.id == string("thread_id"))
+        family = sa.select(family_of(first).c.id)
+        at_work = sa.select(threads.c.id, threads.c.run_id).where(
             threads.c.id.in_(family), threads.c.run_id.is_not(None)
         )
         self.open_runs = compiled(at_work.order_by(threads.c.id))
-        ended_late = or_(runs.c.completed_at >= number("before"), runs.c.completed_at.is_(None))
+        ended_late = sa.or_(runs.c.completed_at >= number("before"), runs.c.completed_at.is_(None))
         self.idle = compiled(
             THREADS.query.where(
                 threads.c.id > string("after"),
                 threads.c.parent_id.is_(None),
                 threads.c.run_id.is_(None),
                 threads.c.created_at < number("before"),
-                ~exists().where(runs.c.thread_id == threads.c.id, ended_late),
+                ~sa.exists().where(runs.c.thread_id == threads.c.id, ended_late),
             )
             .order_by(threads.c.id)
             .limit(number("limit"))
         )
-        self.left = compiled(select(dropped_threads.c.thread_id).limit(1))
-        needed = exists().where(kept_bytes.c.digest == dropped_bytes.c.digest)
+        self.left = compiled(sa.select(dropped_threads.c.thread_id).limit(1))
+        needed = sa.exists().where(kept_bytes.c.digest == dropped_bytes.c.digest)
         self.dropped_bytes = compiled(
-            select(dropped_bytes.c.digest, dropped_bytes.c.at, needed)
+            sa.select(dropped_bytes.c.digest, dropped_bytes.c.at, needed)
             .where(dropped_bytes.c.digest > string("after"), dropped_bytes.c.at < _LATEST)
             .order_by(dropped_bytes.c.digest)
             .limit(number("limit"))

@@ -3,48 +3,26 @@
 from collections.abc import Sequence
 from functools import cache
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    Insert,
-    Integer,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    UniqueConstraint,
-    and_,
-    bindparam,
-    case,
-    delete,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, read_text
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
-from toolwright.adapters.store.engine.driver import Driver, read_rows
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.statement import (
+from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
+    Driver,
     Statement,
     number,
+    read_rows,
     row_params,
     statements,
     string,
 )
-from toolwright.adapters.store.sql.events import counters, inbox, wakes
-from toolwright.adapters.store.sql.kept import entities
-from toolwright.adapters.store.sql.threads import NOT_OVER, runs, threads
+from toolwright.adapters.store.sql.threads import NOT_OVER, counters, entities, inbox, runs, threads, wakes
 from toolwright.core.json_value import dumps_unescaped
-from toolwright.core.spaces.space import (
+from toolwright.core.spaces import (
     DeliveryOrder,
     EntityType,
     Member,
@@ -56,90 +34,92 @@ from toolwright.core.spaces.space import (
 )
 from toolwright.core.threads.event import Event
 
-spaces = Table(
+spaces = sa.Table(
     "spaces",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("kind", Text, nullable=False, info=one_of(SpaceKind)),
-    Column("name", Json(a_text)),
-    Column("description", Json(a_text)),
-    Column("metadata", Json(an_object), nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Column("updated_at", Instant(), nullable=False),
-    Column("delivery", Text, nullable=False, server_default=text("'all'"), info=one_of(DeliveryOrder)),
-    Index("spaces_by_time", "created_at"),
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False, info=one_of(SpaceKind)),
+    sa.Column("name", Json(a_text)),
+    sa.Column("description", Json(a_text)),
+    sa.Column("metadata", Json(an_object), nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("updated_at", Instant(), nullable=False),
+    sa.Column(
+        "delivery", sa.Text, nullable=False, server_default=sa.text("'all'"), info=one_of(DeliveryOrder)
+    ),
+    sa.Index("spaces_by_time", "created_at"),
 )
 
-members = Table(
+members = sa.Table(
     "members",
     metadata,
-    Column("space_id", Text, nullable=False),
-    Column("entity_id", Text, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("read_seq", BigInteger, nullable=False),
-    Column("joined_at", Instant(), nullable=False),
-    Column("type", Text, nullable=False, info=one_of(EntityType)),
-    PrimaryKeyConstraint("space_id", "entity_id"),
-    Index("members_by_entity", "entity_id"),
+    sa.Column("space_id", sa.Text, nullable=False),
+    sa.Column("entity_id", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("read_seq", sa.BigInteger, nullable=False),
+    sa.Column("joined_at", Instant(), nullable=False),
+    sa.Column("type", sa.Text, nullable=False, info=one_of(EntityType)),
+    sa.PrimaryKeyConstraint("space_id", "entity_id"),
+    sa.Index("members_by_entity", "entity_id"),
 )
 
-space_messages = Table(
+space_messages = sa.Table(
     "space_messages",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("space_id", Text, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("entity_id", Text, nullable=False),
-    Column("role", Text, nullable=False, info=one_of(SpaceRole)),
-    Column("content", Json(a_text, dumps_unescaped), nullable=False),
-    Column("metadata", Json(an_object), nullable=False),
-    Column("parent_id", Text),
-    Column("created_at", Instant(), nullable=False),
-    Column("edited_at", Instant()),
-    UniqueConstraint("space_id", "seq", name="space_messages_in_order"),
-    Index("space_messages_by_parent", "parent_id"),
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("space_id", sa.Text, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("entity_id", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False, info=one_of(SpaceRole)),
+    sa.Column("content", Json(a_text, dumps_unescaped), nullable=False),
+    sa.Column("metadata", Json(an_object), nullable=False),
+    sa.Column("parent_id", sa.Text),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("edited_at", Instant()),
+    sa.UniqueConstraint("space_id", "seq", name="space_messages_in_order"),
+    sa.Index("space_messages_by_parent", "parent_id"),
 )
 
-reactions = Table(
+reactions = sa.Table(
     "reactions",
     metadata,
-    Column("message_id", Text, nullable=False),
-    Column("entity_id", Text, nullable=False),
-    Column("emoji", Text, nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    PrimaryKeyConstraint("message_id", "entity_id", "emoji"),
+    sa.Column("message_id", sa.Text, nullable=False),
+    sa.Column("entity_id", sa.Text, nullable=False),
+    sa.Column("emoji", sa.Text, nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.PrimaryKeyConstraint("message_id", "entity_id", "emoji"),
 )
 
-unnumbered_events = Table(
+unnumbered_events = sa.Table(
     "unnumbered_events",
     metadata,
-    Column("place", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("unit", Text, nullable=False),
-    Column("i", Integer, nullable=False),
-    Column("space_id", Text, nullable=False),
-    Column("thread_id", Text),
-    Column("run_id", Text),
-    Column("agent", Text),
-    Column("type", Text, nullable=False),
-    Column("payload", Json(an_object), nullable=False),
-    Column("at", Instant(), nullable=False),
+    sa.Column("place", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("unit", sa.Text, nullable=False),
+    sa.Column("i", sa.Integer, nullable=False),
+    sa.Column("space_id", sa.Text, nullable=False),
+    sa.Column("thread_id", sa.Text),
+    sa.Column("run_id", sa.Text),
+    sa.Column("agent", sa.Text),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("payload", Json(an_object), nullable=False),
+    sa.Column("at", Instant(), nullable=False),
 )
 
-space_events = Table(
+space_events = sa.Table(
     "space_events",
     metadata,
-    Column("n", BigInteger, primary_key=True, autoincrement=False),
-    Column("space_id", Text, nullable=False),
-    Column("thread_id", Text),
-    Column("run_id", Text),
-    Column("agent", Text),
-    Column("type", Text, nullable=False),
-    Column("payload", Json(an_object), nullable=False),
-    Column("at", Instant(), nullable=False),
-    Index("space_events_by_space", "space_id", "n"),
-    Index("space_events_by_time", "at"),
+    sa.Column("n", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("space_id", sa.Text, nullable=False),
+    sa.Column("thread_id", sa.Text),
+    sa.Column("run_id", sa.Text),
+    sa.Column("agent", sa.Text),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("payload", Json(an_object), nullable=False),
+    sa.Column("at", Instant(), nullable=False),
+    sa.Index("space_events_by_space", "space_id", "n"),
+    sa.Index("space_events_by_time", "at"),
 )
 
 
@@ -172,27 +152,30 @@ class SpaceStatements:
         once = self._insert(spaces).values(row_params(spaces)).on_conflict_do_nothing()
         self.insert_space = compiled(once.returning(spaces.c.id))
         changed = {
-            name: bindparam(name, type_=Text) for name in ("name", "description", "metadata", "delivery")
+            name: sa.bindparam(name, type_=sa.Text)
+            for name in ("name", "description", "metadata", "delivery")
         }
         self.save_space = compiled(
-            update(spaces)
+            sa.update(spaces)
             .where(by_id, spaces.c.updated_at == number("seen"))
             .values(**changed, updated_at=number("updated_at"))
             .returning(spaces.c.id)
         )
-        self.drop_space = compiled(delete(spaces).where(by_id).returning(spaces.c.id))
-        self.drop_members_of_space = compiled(delete(members).where(members.c.space_id == string("space_id")))
-        count = update(spaces).where(by_id).values(seq=spaces.c.seq + 1).returning(spaces.c.seq)
+        self.drop_space = compiled(sa.delete(spaces).where(by_id).returning(spaces.c.id))
+        self.drop_members_of_space = compiled(
+            sa.delete(members).where(members.c.space_id == string("space_id"))
+        )
+        count = sa.update(spaces).where(by_id).values(seq=spaces.c.seq + 1).returning(spaces.c.seq)
         self.count_message = compiled(count)
         self.count_message_for = compiled(count.where(spaces.c.revision == number("revision")))
         revise = (
-            update(spaces).where(by_id).values(revision=spaces.c.revision + 1).returning(spaces.c.revision)
+            sa.update(spaces).where(by_id).values(revision=spaces.c.revision + 1).returning(spaces.c.revision)
         )
         self.revise = compiled(revise)
         self.revise_seen = compiled(revise.where(spaces.c.revision == number("revision")))
 
     def _member_statements(self, compiled: Compiler) -> None:
-        by_key = and_(members.c.space_id == string("space_id"), members.c.entity_id == string("entity_id"))
+        by_key = sa.and_(members.c.space_id == string("space_id"), members.c.entity_id == string("entity_id"))
         put = self._insert(members).values(row_params(members))
         key = [members.c.space_id, members.c.entity_id]
         self.put_member = compiled(
@@ -201,20 +184,20 @@ class SpaceStatements:
             )
         )
         self.join = compiled(put.on_conflict_do_nothing().returning(members.c.entity_id))
-        self.drop_member = compiled(delete(members).where(by_key).returning(members.c.entity_id))
-        farther = case((members.c.read_seq < number("seq"), number("seq")), else_=members.c.read_seq)
+        self.drop_member = compiled(sa.delete(members).where(by_key).returning(members.c.entity_id))
+        farther = sa.case((members.c.read_seq < number("seq"), number("seq")), else_=members.c.read_seq)
         self.mark_read = compiled(
-            update(members).where(by_key).values(read_seq=farther).returning(members.c.read_seq)
+            sa.update(members).where(by_key).values(read_seq=farther).returning(members.c.read_seq)
         )
-        of_entity = select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
+        of_entity = sa.select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
         self.memberships = compiled(of_entity.order_by(members.c.space_id))
 
     def _message_statements(self, compiled: Compiler) -> None:
-        by_id = and_(space_messages.c.id == string("id"), space_messages.c.space_id == string("space_id"))
-        self.insert_message = compiled(insert(space_messages).values(row_params(space_messages)))
-        self.find_message = compiled(select(space_messages).where(by_id))
+        by_id = sa.and_(space_messages.c.id == string("id"), space_messages.c.space_id == string("space_id"))
+        self.insert_message = compiled(sa.insert(space_messages).values(row_params(space_messages)))
+        self.find_message = compiled(sa.select(space_messages).where(by_id))
         self.edit_message = compiled(
-            update(space_messages)
+            sa.update(space_messages)
             .where(by_id)
             .values(
                 content=string("content"),
@@ -223,17 +206,17 @@ class SpaceStatements:
             )
             .returning(space_messages.c.seq)
         )
-        self.drop_message = compiled(delete(space_messages).where(by_id).returning(space_messages.c.id))
-        self.lock_message = compiled(select(space_messages.c.id).where(by_id).with_for_update())
-        self.drop_reactions = compiled(delete(reactions).where(reactions.c.message_id == string("id")))
+        self.drop_message = compiled(sa.delete(space_messages).where(by_id).returning(space_messages.c.id))
+        self.lock_message = compiled(sa.select(space_messages.c.id).where(by_id).with_for_update())
+        self.drop_reactions = compiled(sa.delete(reactions).where(reactions.c.message_id == string("id")))
         once = self._insert(reactions).values(row_params(reactions)).on_conflict_do_nothing()
         self.insert_reaction = compiled(once.returning(reactions.c.emoji))
-        this = and_(
+        this = sa.and_(
             reactions.c.message_id == string("message_id"),
             reactions.c.entity_id == string("entity_id"),
             reactions.c.emoji == string("emoji"),
         )
-        self.drop_reaction = compiled(delete(reactions).where(this).returning(reactions.c.emoji))
+        self.drop_reaction = compiled(sa.delete(reactions).where(this).returning(reactions.c.emoji))
 
     def _delivery_statements(self, compiled: Compiler) -> None:
         """Compile statements that deliver events to the queued run of a thread, or to a new run; see `Delivery`."""
@@ -241,25 +224,25 @@ class SpaceStatements:
         once = self._insert(threads).values(row_params(threads)).on_conflict_do_nothing()
         self.insert_home = compiled(once.returning(threads.c.id))
         idle, at_work = threads.c.run_id.is_(None), threads.c.begun
-        allocates = or_(idle, and_(at_work, threads.c.next_run_id.is_(None)))
-        promised = func.coalesce(threads.c.next_run_id, string("new_run"))
+        allocates = sa.or_(idle, sa.and_(at_work, threads.c.next_run_id.is_(None)))
+        promised = sa.func.coalesce(threads.c.next_run_id, string("new_run"))
         self.deliver = compiled(
-            update(threads)
+            sa.update(threads)
             .where(threads.c.id == string("thread_id"), NOT_OVER)
             .values(
                 posted=threads.c.posted + 1,
-                ev=threads.c.ev + case((allocates, 1), else_=0),
-                run_id=func.coalesce(threads.c.run_id, string("new_run")),
-                next_run_id=case((and_(~idle, at_work), promised), else_=threads.c.next_run_id),
+                ev=threads.c.ev + sa.case((allocates, 1), else_=0),
+                run_id=sa.func.coalesce(threads.c.run_id, string("new_run")),
+                next_run_id=sa.case((sa.and_(~idle, at_work), promised), else_=threads.c.next_run_id),
             )
             .returning(
-                case((threads.c.begun, threads.c.next_run_id), else_=threads.c.run_id),
+                sa.case((threads.c.begun, threads.c.next_run_id), else_=threads.c.run_id),
                 threads.c.posted,
                 threads.c.ev,
             )
         )
         self.enter = compiled(
-            update(threads)
+            sa.update(threads)
             .where(threads.c.id == string("thread_id"))
             .values(space_id=string("space_id"))
             .returning(threads.c.id)
@@ -271,26 +254,26 @@ class SpaceStatements:
                 set_={"due": timer.excluded.due, "gen": wakes.c.gen + 1},
             )
         )
-        self.drop_timer = compiled(delete(wakes).where(wakes.c.thread_id == string("name")))
+        self.drop_timer = compiled(sa.delete(wakes).where(wakes.c.thread_id == string("name")))
 
     def _lock_threads(self, count: int) -> Statement:
         """Return the statement that locks `count` threads in the order of their ids."""
-        ids = or_(*[threads.c.id == string(f"id_{i}") for i in range(count)])
-        return self._compiled(select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
+        ids = sa.or_(*[threads.c.id == string(f"id_{i}") for i in range(count)])
+        return self._compiled(sa.select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
 
     def _event_statements(self, compiled: Compiler) -> None:
         self.count_events = compiled(
-            update(counters)
+            sa.update(counters)
             .where(counters.c.name == EVENTS)
             .values(value=counters.c.value + number("more"))
             .returning(counters.c.value)
         )
-        self.insert_event = compiled(_inline(insert(space_events).values(row_params(space_events))))
+        self.insert_event = compiled(_inline(sa.insert(space_events).values(row_params(space_events))))
         columns = {name: each for name, each in row_params(unnumbered_events).items() if name != "place"}
-        self.insert_unnumbered = compiled(_inline(insert(unnumbered_events).values(columns)))
+        self.insert_unnumbered = compiled(_inline(sa.insert(unnumbered_events).values(columns)))
 
 
-def _inline(statement: Insert) -> Insert:
+def _inline(statement: sa.Insert) -> sa.Insert:
     return statement.inline()  # otherwise SQLAlchemy adds RETURNING with the key
 
 
@@ -310,19 +293,19 @@ class SpaceQueries:
 
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
-        by_time = select(spaces).order_by(spaces.c.created_at, spaces.c.id)
+        by_time = sa.select(spaces).order_by(spaces.c.created_at, spaces.c.id)
         page = by_time.limit(number("limit")).offset(number("offset"))
-        of_entity = select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
-        self.space = compiled(select(spaces).where(spaces.c.id == string("space_id")))
+        of_entity = sa.select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
+        self.space = compiled(sa.select(spaces).where(spaces.c.id == string("space_id")))
         self.spaces = compiled(page)
-        self.spaces_of = compiled(page.where(or_(spaces.c.kind == "public", spaces.c.id.in_(of_entity))))
+        self.spaces_of = compiled(page.where(sa.or_(spaces.c.kind == "public", spaces.c.id.in_(of_entity))))
 
-        in_time = select(spaces).where(spaces.c.id.in_(of_entity))
+        in_time = sa.select(spaces).where(spaces.c.id.in_(of_entity))
         in_time = in_time.order_by(spaces.c.created_at, spaces.c.id)
         self.mine = compiled(in_time.limit(number("limit")))
-        of_other = select(members.c.space_id).where(members.c.entity_id == string("with_id"))
+        of_other = sa.select(members.c.space_id).where(members.c.entity_id == string("with_id"))
         self.shared = compiled(in_time.where(spaces.c.id.in_(of_other)).limit(number("limit")))
-        with_names = select(members, entities.c.display_name).select_from(
+        with_names = sa.select(members, entities.c.display_name).select_from(
             members.outerjoin(entities, entities.c.id == members.c.entity_id)
         )
         with_me = with_names.where(members.c.space_id.in_(of_entity))
@@ -337,18 +320,18 @@ class SpaceQueries:
             members.c.entity_id == string("entity_id"),
         )
         self.members = compiled(
-            select(members).where(in_space).order_by(members.c.joined_at, members.c.entity_id)
+            sa.select(members).where(in_space).order_by(members.c.joined_at, members.c.entity_id)
         )
-        self.member = compiled(select(members).where(in_space, of))
-        self.memberships = compiled(select(members).where(of).order_by(members.c.space_id))
+        self.member = compiled(sa.select(members).where(in_space, of))
+        self.memberships = compiled(sa.select(members).where(of).order_by(members.c.space_id))
 
-        its_space = exists().where(spaces.c.id == space_messages.c.space_id)
-        stored = select(space_messages).where(its_space)  # other rows await deletion
+        its_space = sa.exists().where(spaces.c.id == space_messages.c.space_id)
+        stored = sa.select(space_messages).where(its_space)  # other rows await deletion
         self.message = compiled(stored.where(space_messages.c.id == string("id")))
         here, seq = space_messages.c.space_id == string("space_id"), space_messages.c.seq
         newest = stored.where(here).order_by(seq.desc()).limit(number("limit"))
         self.newest = compiled(newest.offset(number("offset")))
-        of_message = or_(space_messages.c.id == string("id"), space_messages.c.parent_id == string("id"))
+        of_message = sa.or_(space_messages.c.id == string("id"), space_messages.c.parent_id == string("id"))
         answers = stored.where(of_message).order_by(seq.desc())
         self.answers = compiled(answers.limit(number("limit")))
         self.before = compiled(newest.where(seq < number("before")))
@@ -356,15 +339,15 @@ class SpaceQueries:
         self.after = compiled(behind.limit(number("limit")))
         self.reactions = cache(self._reactions)
 
-        this = and_(runs.c.id == string("run_id"), runs.c.thread_id == inbox.c.thread_id)
-        read = or_(inbox.c.run_id == string("run_id"), inbox.c.promised == string("run_id"))
-        caused = select(inbox.c.n).where(this, read, inbox.c.author == string("author"))
+        this = sa.and_(runs.c.id == string("run_id"), runs.c.thread_id == inbox.c.thread_id)
+        read = sa.or_(inbox.c.run_id == string("run_id"), inbox.c.promised == string("run_id"))
+        caused = sa.select(inbox.c.n).where(this, read, inbox.c.author == string("author"))
         self.caused = compiled(caused.limit(1))
 
     def _reactions(self, count: int) -> Statement:
         chosen = reactions.c.message_id.in_([string(f"id_{i}") for i in range(count)])
         in_order = (reactions.c.created_at, reactions.c.entity_id, reactions.c.emoji)
-        return self._compiled(select(reactions).where(chosen).order_by(*in_order))
+        return self._compiled(sa.select(reactions).where(chosen).order_by(*in_order))
 
 
 class SqlSpaces:

@@ -1,33 +1,86 @@
-"""Tables of threads, runs, steps, compactions and sent texts."""
+"""Tables of threads: runs, steps, sent texts, inboxes, wake-ups, events, files, env; of nodes, people and sessions."""
 
 import json
 from collections.abc import Sequence
 from typing import Any, cast, get_args
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    Index,
-    Integer,
-    PrimaryKeyConstraint,
-    Table,
-    Text,
-    and_,
-    false,
-    select,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
 from toolwright.adapters.store.engine.codecs import a_text, an_object, texts
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
 from toolwright.adapters.store.engine.mapping import Mapping
+from toolwright.core.env.env import EnvKind, EnvRow, EnvType
+from toolwright.core.files import File, fold
+from toolwright.core.journal.units import Node, Wake
 from toolwright.core.json_value import JSON, dumps, dumps_unescaped
+from toolwright.core.spaces import Entity, EntityType
 from toolwright.core.threads.child import ENDED, ChildEnd, Link, link_from_json, link_json
 from toolwright.core.threads.compaction import Cause, Compaction, ReadingSide, SentText
+from toolwright.core.threads.event import Event
+from toolwright.core.threads.inbox import InboxEvent, InboxStatus, InboxType
 from toolwright.core.threads.run import QueuedCall, Run, RunStatus, Side, Step, StopReason, Usage
 from toolwright.core.threads.thread import Thread
+
+files = Table(
+    "files",
+    metadata,
+    Column("thread_id", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("folded", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("mime_type", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("width", BigInteger),
+    Column("height", BigInteger),
+    Column("description", Json(a_text)),
+    Column("created_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("thread_id", "folded"),
+)
+
+env = Table(
+    "env",
+    metadata,
+    Column("owner", Text, nullable=False),
+    Column("kind", Text, nullable=False, info=one_of(EnvKind)),
+    Column("name", Text, nullable=False),
+    Column("type", Text, nullable=False, info=one_of(EnvType)),
+    Column("value", Text, nullable=False),
+    Column("key", Text),
+    Column("updated_at", Instant(), nullable=False),
+    PrimaryKeyConstraint("owner", "kind", "name"),
+    Index("env_by_key", "key"),
+)
+
+entities = Table(
+    "entities",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("type", Text, nullable=False, info=one_of(EntityType)),
+    Column("external_id", Text),
+    Column("display_name", Json(a_text)),
+    Column("metadata", Json(an_object), nullable=False),
+    Column("created_at", Instant(), nullable=False),
+    Column("updated_at", Instant(), nullable=False),
+    UniqueConstraint("external_id", name="entities_by_external_id"),
+    Index("entities_by_time", "created_at"),
+)
+
+sign_outs = Table(
+    "sign_outs",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("at", Instant(), nullable=False),
+    Column("until", Instant(), nullable=False),
+)
+
+
+FILES = Mapping(files, File, "path", derived={"folded": lambda file: fold(file.path)})
+ENV = Mapping(env, EnvRow, "name")
+ENTITIES = Mapping(entities, Entity)
+
 
 SIDES = frozenset(get_args(Side))
 _NO_USAGE = Usage()
@@ -78,140 +131,140 @@ def _queued_text(queued: Sequence[QueuedCall]) -> str:
     return dumps([[call.name, call.arguments, call.within] for call in queued])
 
 
-threads = Table(
+threads = sa.Table(
     "threads",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("agent", Text, nullable=False),
-    Column("user_id", Text),
-    Column("parent_id", Text),
-    Column("name", Json(a_text)),
-    Column("tags", Json(texts), nullable=False),
-    Column("arguments", Json(an_object, dumps_unescaped)),
-    Column("run_id", Text),
-    Column("epoch", BigInteger, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("ev", BigInteger, nullable=False),
-    Column("posted", BigInteger, nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Column("begun", Boolean, nullable=False, server_default=false()),
-    Column("next_run_id", Text),
-    Column("space_id", Text),
-    Column("active_agent", Text),
-    Column("activated", Json(_sides, absent=())),
-    Column("link", Json(link_from_json, _link_text)),
-    Column("report", Text),
-    Column("state", Text, info=one_of(ChildEnd)),
-    Column("faults", BigInteger, nullable=False, server_default=text("0")),
-    Column("not_before", Instant()),
-    Column("cut", BigInteger, nullable=False, server_default=text("0")),
-    Column("compacted", BigInteger, nullable=False, server_default=text("0")),
-    Index("threads_by_parent", "parent_id", "created_at"),
-    Index("threads_by_user", "user_id", "created_at"),
-    Index("threads_by_time", "created_at"),
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("user_id", sa.Text),
+    sa.Column("parent_id", sa.Text),
+    sa.Column("name", Json(a_text)),
+    sa.Column("tags", Json(texts), nullable=False),
+    sa.Column("arguments", Json(an_object, dumps_unescaped)),
+    sa.Column("run_id", sa.Text),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("ev", sa.BigInteger, nullable=False),
+    sa.Column("posted", sa.BigInteger, nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("begun", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("next_run_id", sa.Text),
+    sa.Column("space_id", sa.Text),
+    sa.Column("active_agent", sa.Text),
+    sa.Column("activated", Json(_sides, absent=())),
+    sa.Column("link", Json(link_from_json, _link_text)),
+    sa.Column("report", sa.Text),
+    sa.Column("state", sa.Text, info=one_of(ChildEnd)),
+    sa.Column("faults", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("not_before", Instant()),
+    sa.Column("cut", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("compacted", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Index("threads_by_parent", "parent_id", "created_at"),
+    sa.Index("threads_by_user", "user_id", "created_at"),
+    sa.Index("threads_by_time", "created_at"),
 )
 
-NOT_OVER = and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
+NOT_OVER = sa.and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
 """Condition of threads that accept messages."""
 
 NOT_COMPLETED = "status <> 'completed'"
 """Condition of the index of run statuses. A query must repeat it exactly to use the index."""
 
-runs = Table(
+runs = sa.Table(
     "runs",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("thread_id", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("status", Text, nullable=False, info=one_of(RunStatus)),
-    Column("stop_reason", Text, info=one_of(StopReason)),
-    Column("error", Json(a_text)),
-    Column("step_count", Integer, nullable=False),
-    Column("turn", Integer, nullable=False),
-    Column("side", Text, nullable=False, info=one_of(Side)),
-    Column("chain_depth", Integer, nullable=False),
-    Column("lives", Integer, nullable=False),
-    Column("held", Boolean, nullable=False),
-    Column("usage", Json(_usage, _usage_text, read=_read_usage), nullable=False),
-    Column("cost", Float),
-    Column("output", Json(write=dumps_unescaped), nullable=False),
-    Column("waiting", Json(an_object)),
-    Column("cancel_requested_at", Instant()),
-    Column("created_at", Instant(), nullable=False),
-    Column("started_at", Instant()),
-    Column("completed_at", Instant()),
-    Column("revision", BigInteger),
-    Column("queued", Json(_queued, _queued_text, absent=())),
-    Column("calls_only", Boolean, nullable=False, server_default=false()),
-    Column("traceparent", Text),
-    Column("error_code", Text),
-    Index("runs_by_thread", "thread_id", "created_at"),
-    Index(
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False, info=one_of(RunStatus)),
+    sa.Column("stop_reason", sa.Text, info=one_of(StopReason)),
+    sa.Column("error", Json(a_text)),
+    sa.Column("step_count", sa.Integer, nullable=False),
+    sa.Column("turn", sa.Integer, nullable=False),
+    sa.Column("side", sa.Text, nullable=False, info=one_of(Side)),
+    sa.Column("chain_depth", sa.Integer, nullable=False),
+    sa.Column("lives", sa.Integer, nullable=False),
+    sa.Column("held", sa.Boolean, nullable=False),
+    sa.Column("usage", Json(_usage, _usage_text, read=_read_usage), nullable=False),
+    sa.Column("cost", sa.Float),
+    sa.Column("output", Json(write=dumps_unescaped), nullable=False),
+    sa.Column("waiting", Json(an_object)),
+    sa.Column("cancel_requested_at", Instant()),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("started_at", Instant()),
+    sa.Column("completed_at", Instant()),
+    sa.Column("revision", sa.BigInteger),
+    sa.Column("queued", Json(_queued, _queued_text, absent=())),
+    sa.Column("calls_only", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("traceparent", sa.Text),
+    sa.Column("error_code", sa.Text),
+    sa.Index("runs_by_thread", "thread_id", "created_at"),
+    sa.Index(
         "runs_by_status",
         "status",
         "created_at",
-        sqlite_where=text(NOT_COMPLETED),
-        postgresql_where=text(NOT_COMPLETED),
+        sqlite_where=sa.text(NOT_COMPLETED),
+        postgresql_where=sa.text(NOT_COMPLETED),
     ),
-    Index("runs_by_time", "created_at"),
+    sa.Index("runs_by_time", "created_at"),
 )
 
-steps = Table(
+steps = sa.Table(
     "steps",
     metadata,
-    Column("run_id", Text, nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("usage", Json(_usage, _usage_text, read=_read_usage), nullable=False),
-    Column("cost", Float),
-    Column("finish_reason", Text),
-    Column("created_at", Instant(), nullable=False),
-    PrimaryKeyConstraint("run_id", "number"),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("usage", Json(_usage, _usage_text, read=_read_usage), nullable=False),
+    sa.Column("cost", sa.Float),
+    sa.Column("finish_reason", sa.Text),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.PrimaryKeyConstraint("run_id", "number"),
 )
 
-compactions = Table(
+compactions = sa.Table(
     "compactions",
     metadata,
-    Column("thread_id", Text, nullable=False),
-    Column("within", Text, nullable=False),
-    Column("side", Text, nullable=False, info=one_of(ReadingSide)),
-    Column("number", BigInteger, nullable=False),
-    Column("cut", BigInteger, nullable=False),
-    Column("cleared", BigInteger, nullable=False),
-    Column("bare", BigInteger, nullable=False),
-    Column("kept", Json(_places), nullable=False),
-    Column("text", Json(a_text), nullable=False),
-    Column("summary", Json(a_text)),
-    Column("covers", BigInteger, nullable=False),
-    Column("omitted", BigInteger, nullable=False),
-    Column("model", Text),
-    Column("version", Integer, nullable=False),
-    Column("usage", Json(_usage, _usage_text, read=_read_usage)),
-    Column("cost", Float),
-    Column("budget", BigInteger),
-    Column("cause", Text, nullable=False, info=one_of(Cause)),
-    Column("edited_by", Text),
-    Column("run_id", Text),
-    Column("step", Integer, nullable=False),
-    Column("created_at", Instant(), nullable=False),
-    Column("refused_by", Text),
-    PrimaryKeyConstraint("thread_id", "number"),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("within", sa.Text, nullable=False),
+    sa.Column("side", sa.Text, nullable=False, info=one_of(ReadingSide)),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("cut", sa.BigInteger, nullable=False),
+    sa.Column("cleared", sa.BigInteger, nullable=False),
+    sa.Column("bare", sa.BigInteger, nullable=False),
+    sa.Column("kept", Json(_places), nullable=False),
+    sa.Column("text", Json(a_text), nullable=False),
+    sa.Column("summary", Json(a_text)),
+    sa.Column("covers", sa.BigInteger, nullable=False),
+    sa.Column("omitted", sa.BigInteger, nullable=False),
+    sa.Column("model", sa.Text),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("usage", Json(_usage, _usage_text, read=_read_usage)),
+    sa.Column("cost", sa.Float),
+    sa.Column("budget", sa.BigInteger),
+    sa.Column("cause", sa.Text, nullable=False, info=one_of(Cause)),
+    sa.Column("edited_by", sa.Text),
+    sa.Column("run_id", sa.Text),
+    sa.Column("step", sa.Integer, nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("refused_by", sa.Text),
+    sa.PrimaryKeyConstraint("thread_id", "number"),
 )
 
-sent_texts = Table(
+sent_texts = sa.Table(
     "sent_texts",
     metadata,
-    Column("thread_id", Text, nullable=False),
-    Column("digest", Text, nullable=False),
-    Column("text", Json(a_text), nullable=False),
-    PrimaryKeyConstraint("thread_id", "digest"),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("text", Json(a_text), nullable=False),
+    sa.PrimaryKeyConstraint("thread_id", "digest"),
 )
 
 
 def family_of(first: Any) -> Any:  # SQLAlchemy queries
     """Return the query of the ids of the given threads and all of their descendants."""
     family = first.cte("family", recursive=True)
-    return family.union_all(select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
+    return family.union_all(sa.select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
 
 
 THREADS = Mapping(threads, Thread)
@@ -219,3 +272,105 @@ RUNS = Mapping(runs, Run)
 STEPS = Mapping(steps, Step, "number")
 COMPACTIONS = Mapping(compactions, Compaction, "number")
 SENT_TEXTS = Mapping(sent_texts, SentText, "digest")
+
+
+IS_UNREAD = "status = 'pending'"
+"""Condition of unread events. A query must repeat it exactly to use the index."""
+IS_FREE, IS_LEASED = "node IS NULL", "node IS NOT NULL"
+"""Conditions of wake-ups that no cluster node has leased, and of leased wake-ups."""
+
+inbox = sa.Table(
+    "inbox",
+    metadata,
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("event_id", sa.Text, nullable=False),
+    sa.Column("n", sa.BigInteger, nullable=False),
+    sa.Column("type", sa.Text, nullable=False, info=one_of(InboxType)),
+    sa.Column("status", sa.Text, nullable=False, info=one_of(InboxStatus)),
+    sa.Column("run_id", sa.Text),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("content", Json(an_object, dumps_unescaped), nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Column("author", sa.Text),
+    sa.Column("promised", sa.Text),
+    sa.Column("depth", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.PrimaryKeyConstraint("thread_id", "event_id"),
+    sa.UniqueConstraint("thread_id", "n", name="inbox_in_order"),
+    sa.Index("inbox_by_status", "thread_id", "status", "n"),
+    sa.Index(
+        "inbox_unread", "thread_id", sqlite_where=sa.text(IS_UNREAD), postgresql_where=sa.text(IS_UNREAD)
+    ),
+)
+
+wakes = sa.Table(
+    "wakes",
+    metadata,
+    sa.Column("thread_id", sa.Text, primary_key=True),
+    sa.Column("due", Instant(), nullable=False),
+    sa.Column("gen", sa.BigInteger, nullable=False),
+    sa.Column("node", sa.Text),
+    sa.Index("wakes_by_due", "due", sqlite_where=sa.text(IS_FREE), postgresql_where=sa.text(IS_FREE)),
+    sa.Index("wakes_by_node", "node", sqlite_where=sa.text(IS_LEASED), postgresql_where=sa.text(IS_LEASED)),
+)
+
+nodes = sa.Table(
+    "nodes",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("slots", sa.Integer, nullable=False),
+    sa.Column("busy", sa.Integer, nullable=False),
+    sa.Column("seen", Instant(), nullable=False),
+    sa.Column("skew", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("keys", sa.Text, nullable=False, server_default=sa.text("''")),
+    sa.Column("files", sa.Text, nullable=False, server_default=sa.text("''")),
+    sa.Column("address", sa.Text, nullable=False, server_default=sa.text("''")),
+    sa.Column("alike", sa.Text, nullable=False, server_default=sa.text("''")),
+)
+
+compatibility = sa.Table("compatibility", metadata, sa.Column("least", sa.Text, primary_key=True))
+
+duties = sa.Table(
+    "duties",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("node", sa.Text, nullable=False),
+    sa.Column("until", Instant(), nullable=False),
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("n", sa.BigInteger, nullable=False),
+    sa.Column("run_id", sa.Text),
+    sa.Column("agent", sa.Text, nullable=False),
+    sa.Column("type", sa.Text, nullable=False),
+    sa.Column("payload", Json(an_object), nullable=False),
+    sa.Column("at", Instant(), nullable=False),
+    sa.PrimaryKeyConstraint("thread_id", "n"),
+    sa.Index("events_by_run", "run_id", "n"),
+    sa.Index("events_by_time", "at"),
+)
+
+counters = sa.Table(
+    "counters",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.BigInteger, nullable=False),
+)
+
+commits = sa.Table(
+    "commits",
+    metadata,
+    sa.Column("token", sa.Text, primary_key=True),
+    sa.Column("answer", sa.Text, nullable=False),
+    sa.Column("at", Instant(), nullable=False),
+    sa.Index("commits_by_time", "at"),
+)
+
+
+INBOX = Mapping(inbox, InboxEvent, "event_id")
+WAKES = Mapping(wakes, Wake, "thread_id")
+NODES = Mapping(nodes, Node, "id")
+EVENTS = Mapping(events, Event, "n")

@@ -1,34 +1,205 @@
-"""SQLite as the journal's driver: one writer thread that groups waiting units into one synced commit."""
+"""SQLite as the journal's driver: reader threads, and one writer that groups waiting units into one synced commit."""
 
 import asyncio
 import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 from sys import maxsize
 from typing import TypeAlias, TypeVar
 
+from toolwright.adapters.store.engine.codecs import Row, size_of
 from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
-from toolwright.adapters.store.engine.program import Reading
-from toolwright.adapters.store.engine.statement import DialectName, statements
+from toolwright.adapters.store.engine.program import (
+    Attempt,
+    DialectName,
+    Op,
+    Ops,
+    Reading,
+    Statement,
+    StatementBatch,
+    drive,
+    filled,
+    is_page,
+    statements,
+)
+from toolwright.adapters.store.programs.advance import is_plain, write_plain
+from toolwright.adapters.store.programs.units import program
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sqlite.file import (
     NOTICE_SECONDS,
     connect,
     execute_patiently,
     free_pages,
+    is_illegible,
+    legible,
     set_patience,
 )
-from toolwright.adapters.store.sqlite.readers import SqliteReaders
-from toolwright.adapters.store.sqlite.writing import ProgramRunner
 from toolwright.core.errors import StoreError, Unwritable
-from toolwright.core.journal.units import Committed, Conflict, Unit
+from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
+from toolwright.core.limits import PAGE_BYTES
 from toolwright.core.text import sentence
 
 T = TypeVar("T")
+_Read: TypeAlias = Callable[[], Reading[T]]
+
+READERS = 4
+
+
+class SqliteReaders:
+    """Runs reads, each on one snapshot of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._threads = ThreadPoolExecutor(READERS, "toolwright-reader")
+
+    async def read(self, reading: _Read[T]) -> T:
+        return await self._in_thread(self._read, reading)
+
+    async def snapshot(self, reading: _Read[T]) -> T:
+        return await self._in_thread(self._snapshot, reading)
+
+    async def _in_thread(self, read: Callable[[_Read[T]], T], reading: _Read[T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, read, reading)
+        except (sqlite3.Error, RuntimeError) as error:  # RuntimeError: the threads are shut down
+            raise StoreError(sentence(f"The journal cannot be read: {error}")) from error
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._threads.shutdown)
+        for connection in self._connections:
+            connection.close()
+
+    def _read(self, reading: _Read[T]) -> T:
+        """Run the read. If a text is not UTF-8, retry with bytes, so that its row is reported as broken."""
+        connection = self._connection()
+        try:
+            return self._run(connection, reading())
+        except sqlite3.OperationalError as error:
+            if not is_illegible(error):
+                raise
+        connection.text_factory = legible
+        try:
+            return self._run(connection, reading())
+        finally:
+            connection.text_factory = str
+
+    def _run(self, connection: sqlite3.Connection, steps: Reading[T]) -> T:
+        def run(op: Op) -> list[Row]:
+            cursor = connection.execute(op.statement.sql, op.statement.bind(op.params))
+            return _page(cursor) if is_page(op) else cursor.fetchall()
+
+        return drive(steps, run)
+
+    def _snapshot(self, reading: _Read[T]) -> T:
+        connection = self._connection()
+        connection.execute("BEGIN")
+        try:
+            return self._read(reading)
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self._path)
+            connection.execute("PRAGMA query_only = ON")
+            self._connections.append(connection)
+        return connection
+
+
+def _page(cursor: sqlite3.Cursor) -> list[Row]:
+    """Return rows up to the size of a page. Later rows are not fetched."""
+    rows, size = list[Row](), 0
+    with closing(cursor):
+        while size < PAGE_BYTES and (row := cursor.fetchone()) is not None:
+            rows.append(row)
+            size += size_of(row)
+    return rows
+
+
+SIZES = (64, 16, 8, 4, 3, 2, 1)
+"""Numbers of rows for one INSERT. There are few sizes, so that the connection keeps each statement prepared."""
+
+
+class ProgramRunner:
+    """Runs programs. Rows appended to logs are buffered until the flush, or until a statement uses those tables."""
+
+    def __init__(self, connection: sqlite3.Connection, sql: Statements) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._appended: dict[Statement, list[Row]] = {}
+
+    def apply(self, unit: Unit) -> UnitResult:
+        """Write the unit. If it raises, `leaves_no_trace` tells whether any of it was written."""
+        self._changes = self._connection.total_changes
+        self._lengths = {statement: len(rows) for statement, rows in self._appended.items()}
+        if isinstance(unit, Advance) and is_plain(unit):
+            return write_plain(unit, self._sql, self._run, self._append)
+        return drive(program(unit, self._sql), self._run_all)
+
+    def leaves_no_trace(self) -> bool:
+        """Return whether a unit that raised has written nothing. Discards its deferred rows."""
+        for statement, rows in self._appended.items():
+            del rows[self._lengths.get(statement, 0) :]
+        return self._connection.in_transaction and self._connection.total_changes == self._changes
+
+    def flush(self) -> None:
+        """Write the deferred rows."""
+        for statement, rows in self._appended.items():
+            self._insert(statement, rows)
+        self._appended.clear()
+
+    def forget(self) -> None:
+        """Drop the deferred rows of a transaction that was rolled back."""
+        self._appended.clear()
+
+    def _run_all(self, ops: Ops) -> list[Row]:
+        if isinstance(ops, Op):
+            return self._run(ops)
+        rows: list[Row] = []
+        if isinstance(ops, Attempt):
+            return rows
+        for op in ops.ops if isinstance(ops, StatementBatch) else ops:
+            of_op = self._run(op if op.given is None else filled(op, rows))
+            rows.append(of_op[0] if of_op else ())
+        return rows
+
+    def _run(self, op: Op) -> list[Row]:
+        statement, params, guard, more, _, _ = op
+        if statement.appends:
+            self._append(statement, [statement.bind(params) for params in (params, *(more or ()))])
+            return []
+        if statement.logs and self._appended:
+            self.flush()
+        if more:
+            self._insert(statement, [statement.bind(params) for params in (params, *more)])
+            return []
+        rows = self._connection.execute(statement.sql, statement.bind(params)).fetchall()
+        if guard is not None and len(rows) != 1:
+            raise GuardFailed(guard)
+        return rows
+
+    def _append(self, statement: Statement, rows: Sequence[Row]) -> None:
+        """Defer the insertion of these rows into a log table."""
+        self._appended.setdefault(statement, []).extend(rows)
+
+    def _insert(self, statement: Statement, rows: Sequence[Row]) -> None:
+        start = 0
+        for size in SIZES:
+            while len(rows) - start >= size:
+                values = list(chain.from_iterable(rows[start : start + size]))
+                self._connection.execute(statement.for_rows(size), values)
+                start += size
+
+
 Outcome: TypeAlias = UnitResult | Conflict | StoreError | Unwritable
 Waiting: TypeAlias = tuple[Unit, "asyncio.Future[Committed | Conflict]"]
 Shrinking: TypeAlias = "asyncio.Future[bool]"

@@ -20,11 +20,9 @@ from toolwright.core.errors import (
     ToolwrightError,
 )
 from toolwright.core.json_text import NotJson, read_json
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.core.limits import CONFIG_VALUES
-from toolwright.core.mcp.records import McpDefinition
-from toolwright.core.mcp.servers import McpServerState
-from toolwright.core.plain import plain
+from toolwright.core.mcp.servers import McpDefinition, McpServerState
 from toolwright.core.text import brief, quantity
 from toolwright.runtime.agents.agents import AgentView
 from toolwright.web.console.browsing import folded

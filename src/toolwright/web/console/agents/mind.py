@@ -10,6 +10,7 @@ from toolwright.core.agents.agent import Agent, agent_of_keeper
 from toolwright.core.agents.memory import LONGEST_LABEL, LONGEST_QUERY, LONGEST_TAG, MOST_TAGS, Block, Passage
 from toolwright.core.agents.mind import (
     LONGEST_NAME,
+    LONGEST_SCHEDULE,
     LONGEST_TEXT,
     Goal,
     GoalChange,
@@ -18,7 +19,6 @@ from toolwright.core.agents.mind import (
     Plan,
     PlanChange,
 )
-from toolwright.core.agents.schedule import LONGEST_SCHEDULE
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.web.console.browsing import Listing

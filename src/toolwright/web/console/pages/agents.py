@@ -15,8 +15,7 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus
 from toolwright.core.value import value
-from toolwright.runtime.agents.agents import AgentView
-from toolwright.runtime.agents.configured import LONGEST_NAME
+from toolwright.runtime.agents.agents import LONGEST_NAME, AgentView
 from toolwright.web.console.agents.configuration import (
     Configuration,
     PromptPreview,

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from toolwright.core.env.env import EnvType, read_env
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import Entity, EntityFields
+from toolwright.core.spaces import Entity, EntityFields
 from toolwright.core.text import brief
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID, LONGEST_NAME
 from toolwright.web.console.browsing import Listing, check_service

@@ -18,7 +18,7 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus
 from toolwright.core.value import changed
-from toolwright.runtime.gauges import seconds_since
+from toolwright.runtime.health import seconds_since
 from toolwright.web.auth.permits import reads_system_text
 from toolwright.web.console.browsing import Listing, check_service, read_short, tabs
 from toolwright.web.console.live import follow, poll

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.json_value import JSONObject
-from toolwright.core.spaces.space import Space, SpaceKind
+from toolwright.core.spaces import Space, SpaceKind
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import Event, Topic
 from toolwright.web.console.browsing import check_service

@@ -8,7 +8,7 @@ from nicegui import ui
 
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.results.content import Attachment
+from toolwright.core.results import Attachment
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.thread import Thread

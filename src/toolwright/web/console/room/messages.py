@@ -10,7 +10,7 @@ from nicegui.element import Element
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
-from toolwright.runtime.spaces.history import MessageView
+from toolwright.runtime.spaces.messages import MessageView
 from toolwright.web.console.components.elements import MessageFrame, Prose
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from toolwright.core.broken_rows import Rows, all_rows, broken_rows
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.spaces.space import Entity
+from toolwright.core.spaces import Entity
 from toolwright.web.console.browsing import check_service
 from toolwright.web.console.dialogs import opened
 from toolwright.web.console.visit import Visit

@@ -13,7 +13,7 @@ from toolwright.core.broken_rows import all_rows, ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import PageLimit
-from toolwright.core.spaces.space import Entity, Space
+from toolwright.core.spaces import Entity, Space
 from toolwright.core.threads.event import Event, Topic
 from toolwright.web.auth.permits import speaker
 from toolwright.web.console.dialogs import confirm, message_field

@@ -7,10 +7,10 @@ from urllib.parse import quote
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import InvalidJSON, NotFound
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.spaces.tool_ui import ShownCall
+from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
+from toolwright.core.tools.tool_ui import ShownCall
 from toolwright.core.value import changed, value
 from toolwright.runtime.threads.thread_tree import child_id_of
 from toolwright.web.console.runs.facts import STATUS_LABELS, file_link, joined, span, thread_link
@@ -25,7 +25,7 @@ from toolwright.web.console.widgets import (
     plain_text,
     size,
 )
-from toolwright.web.routes.files import INLINE_TYPES
+from toolwright.web.routes.threads import INLINE_TYPES
 from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 

@@ -13,7 +13,7 @@ from nicegui.events import GenericEventArguments
 from toolwright.core.broken_rows import all_rows, broken_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results.content import AttachmentRef
+from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import CallStatus
 from toolwright.core.threads.run import Run, Usage

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.spaces.tool_ui import ShownCall
 from toolwright.core.threads.event import Event
+from toolwright.core.tools.tool_ui import ShownCall
 from toolwright.web.console.runs.calls import CallLine
 from toolwright.web.console.runs.timeline import CallFold
 from toolwright.web.console.tool_ui.card import CallCard, component_of

@@ -15,12 +15,12 @@ from toolwright.core.broken_rows import ended_early
 from toolwright.core.errors import NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_ATTACHMENT, PageLimit
-from toolwright.core.results.content import Attachment
-from toolwright.core.spaces.tool_ui import ShownCall
+from toolwright.core.results import Attachment
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.threads.thread import Thread
+from toolwright.core.tools.tool_ui import ShownCall
 from toolwright.core.value import changed
 from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.browsing import check_service

@@ -11,7 +11,7 @@ from nicegui.events import GenericEventArguments
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.env import EnvInput
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.files.file import File
+from toolwright.core.files import File
 from toolwright.core.text import brief
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.runs.calls import LARGEST_PREVIEW
@@ -19,7 +19,7 @@ from toolwright.web.console.runs.facts import file_link, joined, page_of, pager,
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, plain_text, size, when
-from toolwright.web.routes.files import INLINE_TYPES
+from toolwright.web.routes.threads import INLINE_TYPES
 
 LONGEST_NAME: Final = 200
 MOST_SHOWN: Final = 500

@@ -7,9 +7,9 @@ from typing import Final
 from nicegui import ui
 
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.spaces.tool_ui import Submit
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import Terms
+from toolwright.core.tools.tool_ui import Submit
 from toolwright.core.value import value
 from toolwright.web.console.schema_form import SchemaForm
 from toolwright.web.console.tool_ui.parts import (

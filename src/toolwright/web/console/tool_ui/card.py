@@ -11,11 +11,11 @@ from nicegui.element import Element
 
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.tool_ui import Component, Drawing, ToolUI
-from toolwright.core.state.questions import ELICIT
+from toolwright.core.results import ToolResult
+from toolwright.core.state.state import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
+from toolwright.core.tools.tool_ui import Component, Drawing, ToolUI
 from toolwright.core.value import changed
 from toolwright.web.console.tool_ui.asking import draw_approval, draw_choice, draw_confirmation, draw_question
 from toolwright.web.console.tool_ui.chart import draw_chart

@@ -8,8 +8,8 @@ from nicegui import ui
 
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.spaces.tool_ui import Submit
 from toolwright.core.text import brief
+from toolwright.core.tools.tool_ui import Submit
 from toolwright.core.value import value
 from toolwright.web.console.tool_ui.parts import CallFacts
 from toolwright.web.console.tool_ui.showing import draw_plain

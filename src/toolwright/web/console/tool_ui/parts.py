@@ -8,14 +8,12 @@ from datetime import datetime
 from typing import Final, Literal, TypeAlias, cast
 
 from toolwright.core.errors import Forbidden, InvalidJSON, InvalidRequest, NotFound, ToolwrightError
-from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, utf8_size
-from toolwright.core.plain import is_large
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.results.result import ToolResult
-from toolwright.core.spaces.tool_ui import ShownCall, Submit
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, is_large, utf8_size
+from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import Terms, terms_from_json
 from toolwright.core.threads.call import OPEN, Call
+from toolwright.core.tools.tool_ui import ShownCall, Submit
 from toolwright.core.value import changed, value
 from toolwright.web.console.schema_form import ABSENT, SchemaForm
 from toolwright.web.console.visit import Visit, complain

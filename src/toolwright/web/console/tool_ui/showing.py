@@ -10,9 +10,9 @@ from nicegui.element import Element
 
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
-from toolwright.core.results.content import AttachmentRef
-from toolwright.core.spaces.tool_ui import ShownCall, Submit
+from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
+from toolwright.core.tools.tool_ui import ShownCall, Submit
 from toolwright.core.value import value
 from toolwright.web.console.tool_ui.parts import (
     CallFacts,
@@ -25,7 +25,7 @@ from toolwright.web.console.tool_ui.parts import (
 )
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import action, box, file_url, plain_text, size
-from toolwright.web.routes.files import INLINE_TYPES
+from toolwright.web.routes.threads import INLINE_TYPES
 
 
 async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:

@@ -1,1 +1,0 @@
-"""Ciphers that encrypt secrets."""

@@ -1,1 +1,0 @@
-"""Stores of file contents: an object store, or memory."""

@@ -1,0 +1,346 @@
+"""`toolwright backup`, `db upgrade`, `threads`, `runs` and `nodes`."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from typer import confirm
+
+from toolwright.cli.loop import run
+from toolwright.cli.output import Refusal, shown_url
+from toolwright.cli.settings import read_settings, the_app
+from toolwright.core.errors import ThreadBusy
+from toolwright.core.journal.units import IDLE
+from toolwright.core.limits import ALL_ROWS
+from toolwright.core.text import brief, clean_text, quantity, spelled_out
+from toolwright.core.threads import compaction
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run, RunStatus, Side
+from toolwright.runtime.health import seconds_since
+from toolwright.runtime.runtime import Runtime
+from toolwright.wire.message import message_json
+from toolwright.wire.run import PARTS, run_with_steps, sent_prompt_json
+from toolwright.wiring import upkeep
+from toolwright.wiring.app import App
+from toolwright.wiring.config import DEFAULT_FILE
+from toolwright.wiring.settings import Settings
+from toolwright.wiring.upkeep import back_up, delete_thread, opened_runtime
+
+
+def write_backup(file: Path, *, force: bool) -> None:
+    """Copy the journal with its files and its key, and print what was copied."""
+    settings = read_settings()
+    copy = run(back_up(settings, file, force=force))
+    for digest in copy.damaged:
+        print(f"toolwright: The file {digest} is damaged and is not in the backup.", file=sys.stderr)
+    parts = [f"the database ({copy.size} bytes)", quantity(copy.files, "file")]
+    parts += ["the key of its secrets"] if copy.has_key else []
+    print(f"{shown_url(settings.database_url)} is backed up to {file}: {', '.join(parts)}.")
+    if settings.encryption_keys:
+        print(
+            "Its secrets are encrypted with TOOLWRIGHT_ENCRYPTION_KEYS. Keep a copy of these keys in another place."
+        )
+    print(f"To serve it: TOOLWRIGHT_DATABASE_URL=sqlite:///{file} toolwright serve")
+
+
+def upgrade(backup: Path | None) -> None:
+    """Migrate the database and print what changes, before and after. At a terminal, ask for confirmation first."""
+    settings = read_settings()
+    before = run(upkeep.revision(settings))
+    place = shown_url(settings.database_url)
+    steps = upkeep.steps(before)
+    if backup is not None and before is None:
+        raise Refusal(f"There is no database at {place} to back up. Leave out --backup.")
+    if before is not None and steps:
+        _announce(settings, place, before, steps, copies=backup is not None)
+    if backup is not None and backup.is_file():
+        raise Refusal(f"{str(backup)!r} already exists. Name another file for the copy.")
+    if backup is not None:
+        write_backup(backup, force=False)
+    elif before is not None and steps and sys.stdin.isatty() and sys.stdout.isatty():
+        confirm("Upgrade without a copy?", abort=True)
+    after = run(upkeep.upgrade(settings))
+    if after > upkeep.HEAD:
+        print(f"{place} is at revision {after} of a newer version, which this version can use.")
+    elif before == after:
+        print(f"{place} is at the newest revision, {after}.")
+    elif before is None:
+        print(f"{place} was created at revision {after}.")
+    else:
+        print(f"{place} was upgraded from revision {before} to revision {after}.")
+    note = run(upkeep.shrinkable(settings))
+    if note is not None:
+        print(note)
+
+
+def _announce(
+    settings: Settings, place: str, before: str, steps: list[tuple[str, str]], *, copies: bool
+) -> None:
+    """Print the steps of the upgrade, and how to make a copy that allows a rollback."""
+    print(f"{place} is at revision {before}. The upgrade executes all of these steps, or none:")
+    for revision, change in steps:
+        print(f"  {revision}  {change}")
+    if upkeep.remains_usable(before):
+        print("Processes of the previous version can continue to use it.", flush=True)
+    else:
+        print("Older versions of Toolwright cannot open it afterwards.", flush=True)
+    if copies:
+        return
+    how = "with --backup FILE" if settings.sqlite_path is not None else "with pg_dump"
+    print(f"Only a copy allows a rollback: make one {how}.", flush=True)
+
+
+COLUMNS = ("run", "status", "agent", "thread", "created", "error")
+NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")
+LONGEST_ERROR = 200  # characters
+
+
+def delete(thread_id: str, *, cancel: bool) -> None:
+    """Delete a thread of the journal, also while a server uses the journal."""
+    try:
+        run(delete_thread(read_settings(), thread_id, cancel=cancel))
+    except ThreadBusy as error:
+        if cancel:
+            raise
+        raise ThreadBusy(
+            f"A run is in progress in the thread {thread_id!r} or in a child thread. Cancel it with --cancel."
+        ) from error
+    print(f"The thread {thread_id} was deleted, with everything that belonged to it.")
+
+
+def summary(thread_id: str, side: Side | None, text: str | None, target: str | None, *, remove: bool) -> None:
+    """Edit or remove the summary if requested, then print which messages are omitted, and the summaries.
+
+    A run in progress uses the change from its next step on.
+    """
+    app = _app_or_empty(target)
+
+    async def read() -> Sequence[compaction.Compaction]:
+        async with _runtime(app) as rt:
+            if text is not None:
+                await rt.threads.edit_summary(thread_id, text, side, by="service:cli")
+            elif remove:
+                await rt.threads.remove_summary(thread_id, side, by="service:cli")
+            return compaction.in_force(await rt.threads.compactions(thread_id, ALL_ROWS))
+
+    rows = [each for each in run(read()) if side is None or each.side == side]
+    if not any(each.cut or each.cleared or each.bare for each in rows):
+        print("No message of the thread's conversation is omitted.", file=sys.stderr)
+    for row in rows:
+        of_conversation = " of ".join(
+            ["", *[each for each in (row.side, row.within and f"the call {row.within}") if each]]
+        )
+        print(
+            "\n".join(
+                [
+                    f"── Conversation{of_conversation} " + "─" * 40,
+                    *compaction.left_out(row),
+                    *_printable_lines(row.text),
+                ]
+            )
+        )
+
+
+def list_runs(
+    status: RunStatus | None, agent: str | None, thread_id: str | None, limit: int, target: str | None
+) -> None:
+    """Print runs of the journal, newest first, as a table; on a pipe, one line of tab-separated values for each."""
+    app = _app_for(target, agent)
+
+    async def read() -> Sequence[Run]:
+        async with opened_runtime(read_settings(), app) as rt:
+            return await rt.runs.list(status=status, agent=agent, thread_id=thread_id, limit=limit)
+
+    names = {each.id: each.name for each in app.catalog.agents}
+    rows = [_row(each, names.get(each.agent, each.agent)) for each in run(read())]
+    if not rows:
+        print("There are no such runs.", file=sys.stderr)
+        return
+    _print_table(COLUMNS, rows)
+
+
+def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_header: bool = False) -> None:
+    """Print a table. On a pipe, print each row as a line of tab-separated values, after a header with `has_header`."""
+    console = Console()
+    if not console.is_terminal:
+        for row in (columns, *rows) if has_header else rows:
+            print(*row, sep="\t")
+        return
+    table = Table(*columns, box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table, markup=False)
+
+
+def list_nodes() -> None:
+    """Print the nodes of the cluster as a table; on a pipe, a header and a line of tab-separated values for each.
+
+    Notes about the cluster are printed on stderr.
+    """
+    settings = read_settings()
+    cluster = run(upkeep.cluster(settings))
+    if cluster.nodes:
+        rows = [
+            (
+                each.id,
+                each.version,
+                str(each.busy),
+                str(each.slots),
+                f"{each.skew / 1e6:+.3f} s",
+                _ago(cluster.now - each.seen),
+                "living" if each.is_alive(cluster.now) else f"dead since {each.seen:%Y-%m-%d %H:%M:%S} UTC",
+                each.address,
+            )
+            for each in cluster.nodes
+        ]
+        _print_table(NODE_COLUMNS, rows, has_header=True)
+        overdue = seconds_since(cluster.depths.oldest_wake, cluster.now)
+        print(f"The oldest unclaimed wake-up has been due for {overdue:.1f} s.", file=sys.stderr)
+    elif settings.database_url.startswith("postgres"):
+        print("There is no cluster on this database.", file=sys.stderr)
+    else:
+        print(
+            "There is no cluster. A cluster needs a Postgres database: set TOOLWRIGHT_DATABASE_URL.",
+            file=sys.stderr,
+        )
+        return
+    if cluster.is_locked:
+        print(f"{upkeep.ALONE[:1].upper()}{upkeep.ALONE[1:]}.", file=sys.stderr)
+    elif not cluster.living:
+        print(IDLE, file=sys.stderr)
+
+
+def _ago(since: timedelta) -> str:
+    return f"{max(since.total_seconds(), 0.0):.1f} s ago"
+
+
+def show_run(run_id: str) -> None:
+    """Print a run with its steps, as `GET /api/runs/:id` answers."""
+
+    async def read() -> str:
+        async with _runtime() as rt:
+            stored = await rt.runs.get(run_id)
+            document = run_with_steps(stored, await rt.runs.steps(run_id), await rt.runs.messages(run_id))
+            return json.dumps(document, indent=2)
+
+    print(run(read()))
+
+
+def show_prompts(run_id: str, target: str | None, *, as_json: bool) -> None:
+    """Print the request to the model at each step of a run, with the tokens of its parts; as JSON if requested."""
+    app = _app_or_empty(target)
+
+    async def read() -> Sequence[compaction.SentPrompt]:
+        async with _runtime(app) as rt:
+            return await rt.sent_prompts.of_run(run_id, ALL_ROWS)
+
+    prompts = run(read())
+    if as_json:
+        listed = [sent_prompt_json(each, message_json) for each in prompts]
+        print(json.dumps({"prompts": listed}, indent=2))
+        return
+    if not prompts:
+        print("No model has answered in this run yet.", file=sys.stderr)
+    for each in prompts:
+        print("\n".join(_prompt_lines(each)))
+
+
+def _prompt_lines(prompt: compaction.SentPrompt) -> Iterator[str]:
+    """Yield the lines of a prompt: its heading, its tokens, the omitted messages, and everything that was sent."""
+    where = "" if prompt.within is None else f" within {prompt.within}"
+    by = "".join(f", {each}" for each in (prompt.by, prompt.side) if each is not None)
+    yield f"── Step {prompt.step}{where}{by} " + "─" * 40
+    sent = prompt.sent
+    if sent is None:
+        yield compaction.NO_RECORD
+        yield ""
+        return
+    counts = {"estimated": sent.tokens, "counted by the provider": sent.counted, "the most": sent.budget}
+    counted = [f"{each:,} {name}" for name, each in counts.items() if each is not None]
+    yield f"Tokens: {', '.join(counted) or 'not counted'}."
+    parts = [f"{name} {prompt.parts.get(name, 0):,}" for name in PARTS if prompt.parts.get(name)]
+    yield f"Parts: {', '.join(parts)}."
+    yield from compaction.left_out(prompt.compaction)
+    if not prompt.exact:
+        yield f"Not exact. {compaction.NOT_EXACT}"
+    for title, text in (("System", prompt.system), ("System, changing", prompt.changing)):
+        if text:
+            yield f"\n[{title}]"
+            yield from _printable_lines(text)
+    if prompt.tools:
+        yield f"\n[Tools] {', '.join(str(each['name']) for each in prompt.tools)}"
+    for each in prompt.messages:
+        yield f"\n[{_heading(each)}]"
+        yield from _printable_lines(each.content)
+        for call in each.calls:
+            yield from _printable_lines(f"→ {call.name}({call.arguments})")
+        for file in each.attachments:
+            yield from _printable_lines(f"File: {file.path}")
+    yield ""
+
+
+def _heading(message: Message) -> str:
+    if message.role == "tool":
+        return f"Result of {message.tool_name}, {message.call_id}"
+    pinned = ", pinned" if message.pinned else ""
+    return f"{message.role.capitalize()}{pinned}"
+
+
+def _printable_lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text without terminal control characters."""
+    return (spelled_out(line) for line in text.splitlines())
+
+
+def cancel_run(run_id: str) -> None:
+    """Request the cancellation of a run."""
+
+    async def ask() -> None:
+        async with _runtime() as rt:
+            await rt.runs.cancel(run_id)
+
+    run(ask())
+    print(
+        f"The cancellation of the run {run_id} was requested. The process that executes the run cancels it."
+    )
+
+
+def retry_run(run_id: str) -> None:
+    """Continue a failed run from its last commit."""
+
+    async def ask() -> None:
+        async with _runtime() as rt:
+            await rt.runs.retry(run_id)
+
+    run(ask())
+    print(f"The run {run_id} was queued again. A process that executes runs continues it.")
+
+
+def _app_for(target: str | None, agent: str | None) -> App:
+    """Return the app of the target, or the app in this folder if an agent is named without a target."""
+    is_name = agent is not None and not agent.startswith("agt_")
+    return the_app(target) if target is not None or (is_name and DEFAULT_FILE.is_file()) else App()
+
+
+def _app_or_empty(target: str | None) -> App:
+    """Return the app of the target, or the app in this folder, or an empty app.
+
+    The app defines the agents' prompts and secrets, which the output needs.
+    """
+    return the_app(target) if target is not None or DEFAULT_FILE.is_file() else App()
+
+
+def _runtime(app: App | None = None) -> AbstractAsyncContextManager[Runtime]:
+    return opened_runtime(read_settings(), app or App())
+
+
+def _row(stored: Run, agent: str) -> tuple[str, ...]:
+    error = "" if stored.error is None else brief(clean_text(" ".join(stored.error.split())), LONGEST_ERROR)
+    code = "" if stored.error_code is None else f"[{stored.error_code}] "
+    created = stored.created_at.isoformat(timespec="seconds")
+    return stored.id, stored.status, agent, stored.thread_id, created, code + error

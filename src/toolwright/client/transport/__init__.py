@@ -1,1 +1,0 @@
-"""HTTP for the client: requests, retries, event streams that resume."""

@@ -1,1 +1,0 @@
-"""Files of a thread as values, and staged files."""

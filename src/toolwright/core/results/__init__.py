@@ -1,1 +1,0 @@
-"""Results of calls: contents, attachments, errors."""

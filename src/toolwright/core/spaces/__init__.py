@@ -1,1 +1,0 @@
-"""Spaces, their members and messages, and the entities that take part, as values."""

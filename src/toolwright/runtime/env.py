@@ -1,0 +1,422 @@
+"""The env and tenvs of threads: values, secrets, their storage and re-encryption (D4–D6), and redaction."""
+
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import TypeAlias, TypeVar
+
+from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.env.env import EnvChange, EnvKind, EnvRow, EnvVar
+from toolwright.core.env.logs import logger
+from toolwright.core.env.redact import LONG, NOTHING, Redactor
+from toolwright.core.errors import CannotUnseal
+from toolwright.core.journal.effects import Add, AddPassage, Effect, Put, SetBlock, SetPlan
+from toolwright.core.journal.store import Store
+from toolwright.core.journal.units import Committed, Reseal
+from toolwright.core.json_text import ValueCount
+from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
+from toolwright.core.limits import MAX_JSON_VALUES
+from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.ports import Cipher, Clock, NewId
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.event import EventDraft
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.thread import Thread
+from toolwright.core.value import changed
+from toolwright.wire.result import result_from_json, result_to_json
+
+log = logger("toolwright.secrets")
+
+Layer: TypeAlias = Mapping[str, EnvVar | CannotUnseal]
+NO_NAMES = frozenset[str]()
+NO_TOOLS: Mapping[str, Mapping[str, EnvVar]] = {}
+REMEMBERED = 10_000  # decrypted secrets: decrypting one takes as long as half a commit
+
+
+@dataclass(frozen=True, slots=True)
+class ParentScope:
+    """A parent thread as a scope: the names `scoped` there (D5), and values hidden from models of child threads.
+
+    These are the values of the names `hidden` from its agents' models, and its own values of the names `private` to it
+    (D6).
+    """
+
+    thread_id: str
+    scoped: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
+    private: frozenset[str] = frozenset()
+
+
+class ThreadEnv:
+    """The environment of one thread at a point in time.
+
+    `tenvs` are merged from prompt, agent and thread; `own_tenvs` are those of the thread. `redactor` knows every secret
+    that the thread can resolve.
+    """
+
+    __slots__ = ("_hidden", "_layers", "_threads", "_tools", "own_tenvs", "redactor", "tenvs")
+
+    def __init__(
+        self,
+        threads: Sequence[tuple[Layer, frozenset[str]]],
+        layers: Sequence[Layer],
+        tenvs: JSONObject,
+        redactor: Redactor,
+        tools: Mapping[str, Mapping[str, EnvVar]] = NO_TOOLS,
+        own_tenvs: JSONObject | None = None,
+        hidden: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._hidden = hidden
+        self.own_tenvs: JSONObject = own_tenvs or {}
+        self._threads = threads
+        self._layers = layers
+        self._tools = tools
+        self.tenvs = tenvs
+        self.redactor = redactor
+
+    def get(self, name: str, *, own: bool = True, tool: str | None = None) -> EnvVar | None:
+        """Return the effective value, or None.
+
+        Lookup order: thread, parent threads, user, app, agent, then the tool or the prompt (D5). The lookup in parent
+        threads ends at the first thread in which the name is scoped. Without `own` the thread's value is skipped.
+        Raises `CannotUnseal` if the value cannot be decrypted.
+        """
+        for layer in self._layers_for(name, own, tool):
+            value = layer.get(name)
+            if isinstance(value, CannotUnseal):
+                raise value
+            if value is not None:
+                return value
+        return None
+
+    def hides(self, name: str) -> bool:
+        """Return whether the thread's value of that name is hidden from all models, whatever its type (D6)."""
+        return self._hidden(name)
+
+    def names(self) -> set[str]:
+        """Return all names that have a value in some layer, whether or not the lookup reaches it."""
+        layers = [*[values for values, _ in self._threads], *self._layers]
+        return {name for layer in layers for name in layer}
+
+    def _layers_for(self, name: str, own: bool, tool: str | None) -> Iterator[Layer]:
+        for values, scoped in self._threads:
+            if own or values is not self._threads[0][0]:
+                yield values
+            if name in scoped:
+                break
+        yield from self._layers[:-1]
+        if tool is not None and tool in self._tools:
+            yield self._tools[tool]
+        yield from self._layers[-1:]
+
+
+class Environment:
+    """Reads and builds the rows of variables, with secrets encrypted by the cipher."""
+
+    def __init__(self, cipher: Cipher) -> None:
+        self._cipher = cipher
+        self._opened: OrderedDict[str, str] = OrderedDict()
+        self._unreadable: set[str] = set()
+        self._redactor = lru_cache(maxsize=1_000)(Redactor)  # consecutive runs use the same secrets
+
+    def for_agent(
+        self,
+        thread: Thread,
+        agent: ActiveAgent | None,
+        rows: Sequence[EnvRow],
+        above: Sequence[ParentScope] = (),
+        hidden: frozenset[str] = NO_NAMES,
+    ) -> ThreadEnv:
+        """Return the thread's env for that agent, from the stored values `rows`.
+
+        `above` are the parent threads, the nearest first. `hidden` are names whose values its models may not see, in
+        addition to the agent's own.
+        """
+        hidden = hidden.union(*[each.hidden for each in above], agent.hidden if agent is not None else ())
+        if not rows and agent is not None and not agent.secrets and not hidden:
+            # the common case, which needs no reads
+            return ThreadEnv([({}, agent.scoped)], ({}, *agent.env), agent.tenvs, NOTHING, agent.tool_env)
+        own: dict[str, EnvVar | CannotUnseal] = {}
+        users: dict[str, EnvVar | CannotUnseal] = {}
+        theirs: dict[str, dict[str, EnvVar | CannotUnseal]] = {each.thread_id: {} for each in above}
+        tenvs: JSONObject = dict(agent.tenvs) if agent is not None else {}
+        brought: JSONObject = {}
+        secrets = set(agent.secrets) if agent is not None else set[tuple[str, str]]()
+        for row in rows:
+            value = self._value(row)
+            # text, even if stored as a secret
+            flag = agent is not None and row.kind == "env" and row.name in agent.types.flags
+            if isinstance(value, EnvVar) and not flag and (row.type == "secret" or _is_declared(row, agent)):
+                secrets.add((row.name, _secret(row, value)))
+            if row.kind == "env":
+                (own if row.owner == thread.id else theirs.get(row.owner, users))[row.name] = value
+            elif isinstance(value, EnvVar) and row.owner not in theirs:
+                tenvs[row.name] = brought[row.name] = json.loads(value.value)
+        layers = (users, *(agent.env if agent is not None else ()))
+        scoped = frozenset[str]() if agent is None else agent.scoped
+        threads = [(own, scoped), *[(theirs[each.thread_id], each.scoped) for each in above]]
+        private = [frozenset(thread.link.hidden if thread.link else ()), *[each.private for each in above]]
+        for (values, _), names in zip(threads, private, strict=True):
+            secrets |= _of(values, names.__contains__)
+        if hidden:
+            for values in (*[each for each, _ in threads], *layers):
+                secrets |= _of(values, partial(_hides, hidden))
+        tools = agent.tool_env if agent is not None else NO_TOOLS
+
+        def hides(name: str) -> bool:
+            return name in private[0] or _hides(hidden, name)
+
+        return ThreadEnv(threads, layers, tenvs, self._redactor(frozenset(secrets)), tools, brought, hides)
+
+    def change(self, owner: str, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
+        """Return the change that sets a name of a thread or person, or deletes it for None. Raises `CannotSeal`."""
+        return self._change(owner, "env", name, var, at)
+
+    def tenv(self, owner: str, name: str, var: EnvVar, at: datetime) -> EnvChange:
+        """Return the change that sets a tenv of a new thread; its value is JSON text."""
+        return self._change(owner, "tenv", name, var, at)
+
+    def _change(self, owner: str, kind: EnvKind, name: str, var: EnvVar | None, at: datetime) -> EnvChange:
+        if var is None:
+            return EnvChange(owner=owner, kind=kind, name=name)
+        value, key = (var.value, None) if var.type == "text" else self._cipher.seal(var.value)
+        row = EnvRow(owner=owner, kind=kind, name=name, type=var.type, value=value, key=key, updated_at=at)
+        if key is not None and 0 < len(_secret(row, var)) < LONG:
+            log.warning(
+                "The secret %r has fewer than %d characters, so it is only redacted where it is a whole word.",
+                name,
+                LONG,
+            )
+        return EnvChange(owner=owner, kind=kind, name=name, row=row)
+
+    def _value(self, row: EnvRow) -> EnvVar | CannotUnseal:
+        if row.key is None:
+            return EnvVar(value=row.value, type=row.type)
+        try:
+            return EnvVar(value=self._open(row.value), type=row.type)
+        except CannotUnseal as error:
+            if row.value not in self._unreadable:  # logged once
+                self._unreadable.add(row.value)
+                log.warning("The secret %r of %s cannot be read: %s", row.name, row.owner, error.message)
+            return error
+
+    def values(self, rows: Sequence[EnvRow]) -> tuple[dict[str, EnvVar], JSONObject]:
+        """Return the env and the tenvs in these rows, without values that cannot be decrypted."""
+        env: dict[str, EnvVar] = {}
+        tenvs: JSONObject = {}
+        for row in rows:
+            value = self._value(row)
+            if isinstance(value, CannotUnseal):
+                continue
+            if row.kind == "env":
+                env[row.name] = value
+            else:
+                tenvs[row.name] = json.loads(value.value)
+        return env, tenvs
+
+    def _open(self, sealed: str) -> str:
+        cached = self._opened.pop(sealed, None)
+        self._opened[sealed] = text = self._cipher.open(sealed) if cached is None else cached
+        if len(self._opened) > REMEMBERED:
+            self._opened.popitem(last=False)
+        return text
+
+    @property
+    def key(self) -> str | None:
+        """The id of the key that encrypts, or None."""
+        return self._cipher.key
+
+    def resealed(self, row: EnvRow) -> EnvRow | None:
+        """Return the row encrypted with the first key, or None if it cannot be decrypted."""
+        value = self._value(row)
+        if not isinstance(value, EnvVar):
+            return None
+        sealed, key = self._cipher.seal(value.value)
+        return changed(row, value=sealed, key=key)
+
+
+def _is_declared(row: EnvRow, agent: ActiveAgent | None) -> bool:
+    """Return whether a value that was set as text, before its type was known, is declared as a secret here."""
+    return row.kind == "env" and agent is not None and agent.types.hides(row.name)
+
+
+def _of(values: Layer, has_name: Callable[[str], bool]) -> set[tuple[str, str]]:
+    """Return the values whose name matches."""
+    return {(n, v.value) for n, v in values.items() if isinstance(v, EnvVar) and has_name(n)}
+
+
+def _hides(hidden: frozenset[str], name: str) -> bool:
+    """Return whether the name is in `hidden`, alone or with a suffix as for immediately started children."""
+    return any(name == each or name.startswith(f"{each}_") for each in hidden)
+
+
+def tenv_vars(values: JSONObject, secrets: frozenset[str]) -> dict[str, EnvVar]:
+    """Return tenvs as stored: JSON texts, marked as secrets if their names are."""
+    return {
+        name: EnvVar(value=dumps(value), type="secret" if name in secrets else "text")
+        for name, value in values.items()
+    }
+
+
+def _secret(row: EnvRow, var: EnvVar) -> str:
+    """Return the secret text. For a tenv it is the text within its JSON; null hides nothing."""
+    if row.kind == "env":
+        return var.value
+    value = json.loads(var.value)
+    return value if isinstance(value, str) else "" if value is None else var.value
+
+
+Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], ThreadEnv]
+"""Returns the env of a thread for an agent through one of its prompts, from the rows of variables."""
+
+
+T = TypeVar("T")
+_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,9})?")
+
+
+def clean_message(message: Message, redactor: Redactor) -> Message:
+    """Return the redacted message. The object is the same if it contains no secrets."""
+    content = _clean_content(message, redactor)
+    calls = tuple(
+        [changed(call, arguments=clean_arguments(call.arguments, redactor)) for call in message.calls]
+    )
+    stack, native = redactor.optional(message.stack), redactor.json(message.native)
+    same = content == message.content and calls == message.calls and stack == message.stack
+    if same and native is message.native:
+        return message
+    return changed(message, content=content, calls=calls, stack=stack, native=native)
+
+
+def _clean_content(message: Message, redactor: Redactor) -> str:
+    """Return the redacted content. The JSON of a tool stays valid JSON."""
+    if message.role != "tool":
+        return redactor.text(message.content)
+    if _SCALAR.fullmatch(message.content):
+        scalar: JSON = json.loads(message.content)
+        clean = redactor.json(scalar)
+        return message.content if clean is scalar else str(clean)
+    return redactor.document(message.content)
+
+
+def clean_response(
+    response: ModelResponse, redactor: Redactor, tools: Container[str], *, formed: bool = False
+) -> ModelResponse:
+    """Return a model's redacted answer. Its tools, those with the given names, are called with the recorded arguments.
+
+    The text of a `formed` answer is JSON, and stays valid JSON.
+    """
+    calls = [
+        ModelCall(
+            id=call.id,
+            name=clean_name(call.name, redactor, tools),
+            arguments=clean_arguments(call.arguments, redactor),
+        )
+        for call in response.calls
+    ]
+    return changed(
+        response,
+        text=redactor.document(response.text) if formed else redactor.text(response.text),
+        calls=tuple(calls),
+        native=redactor.json(response.native),
+    )
+
+
+def clean_call(call: Call, redactor: Redactor) -> Call:
+    """Return the call with redacted arguments and result."""
+    if not redactor:
+        return call
+    result = call.result
+    if result is not None:
+        result = result_to_json(redactor.result(result_from_json(result)))
+    return changed(call, arguments=clean_arguments(call.arguments, redactor), result=result)
+
+
+def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:
+    """Return the name of a tool unchanged, or redacted if the model has invented it."""
+    return name if name in tools else redactor.text(name)
+
+
+def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
+    """Return a handler's event with redacted type and data."""
+    if not redactor:
+        return draft
+    payload = {**draft.payload, "data": redactor.json(draft.payload.get("data"))}
+    return EventDraft(type=redactor.text(draft.type), payload=payload)
+
+
+def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
+    """Return the effect of a built-in tool with redacted records, blocks and passages."""
+    if not redactor:
+        return effect
+    match effect:
+        case Put(record=record):
+            return Put(record=_cleaned(record, redactor, *record.STORED.texts))
+        case Add(record=record):
+            return Add(record=_cleaned(record, redactor, *record.STORED.texts))
+        case SetPlan(plan=plan):
+            return SetPlan(plan=_cleaned(plan, redactor, *plan.STORED.texts))
+        case SetBlock(block=block):
+            return SetBlock(block=_cleaned(block, redactor, "label", "content"))
+        case AddPassage(passage=passage, vector=vector):
+            tags = tuple([redactor.text(tag) for tag in passage.tags])
+            clean = changed(_cleaned(passage, redactor, "content"), tags=tags)
+            return AddPassage(passage=clean, vector=vector if clean == passage else None)
+        case _:
+            return effect
+
+
+def _cleaned(record: T, redactor: Redactor, *names: str) -> T:
+    return changed(record, **{name: redactor.text(getattr(record, name)) for name in names})
+
+
+def clean_arguments(text: str, redactor: Redactor) -> str:
+    """Return redacted arguments, still valid JSON if they were; unchanged if they contain no secrets.
+
+    Arguments with more values than a validator accepts are treated as text, because parsing them would take seconds.
+    """
+    if not redactor:
+        return text
+    try:
+        if len(text) > MAX_JSON_VALUES:  # a shorter text cannot contain more
+            ValueCount(MAX_JSON_VALUES).add(text.encode("utf-8", "replace"))
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError):
+        return redactor.text(text)
+    clean = redactor.json(value)
+    same = clean is value and redactor.text(text) == text  # a duplicate name hides its first value
+    return text if same else dumps_unescaped(clean)
+
+
+BATCH = 500
+
+
+class Keys:
+    """The keys that encrypt secrets."""
+
+    def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:
+        self._store = store
+        self._environment = environment
+        self._clock = clock
+        self._new_id = new_id
+
+    async def renew(self) -> int:
+        """Re-encrypt secrets of other keys with the first key. Return their number.
+
+        The other keys are not needed after that. A secret that no key can decrypt is not changed.
+        """
+        key, total, unreadable = self._environment.key, 0, 0
+        while key is not None:
+            rows = await self._store.sealed_otherwise(key, BATCH + unreadable)
+            pairs = [(row, self._environment.resealed(row)) for row in rows]
+            readable = tuple([(was, now) for was, now in pairs if now is not None])
+            unreadable = len(pairs) - len(readable)
+            if not readable:
+                break
+            unit = Reseal(token=self._new_id("unit"), at=self._clock.now(), rows=readable)
+            answer = await self._store.commit(unit)
+            total += answer.count if isinstance(answer, Committed) else 0
+        return total

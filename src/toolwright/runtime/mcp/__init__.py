@@ -1,1 +1,0 @@
-"""MCP servers in runs: their tools for agents, and the tasks that they execute."""

@@ -1,1 +1,0 @@
-"""System prompts of agents, built for every step, and their preview."""

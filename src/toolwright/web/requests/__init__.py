@@ -1,1 +1,0 @@
-"""Validation of request bodies, queries and headers."""

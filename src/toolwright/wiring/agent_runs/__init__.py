@@ -1,1 +1,0 @@
-"""Complete runs of agents: `tw.run`, `tw.run_sync`, `tw.stream`."""
