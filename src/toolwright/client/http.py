@@ -14,9 +14,9 @@ from urllib.parse import quote, urlsplit
 import httpx2
 
 from toolwright.core import errors
-from toolwright.core.backoff import nth
 from toolwright.core.checks import brief_value
 from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import nth_delay
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.threads.call import ForbiddenMove
 
@@ -380,7 +380,7 @@ def segment(text: str) -> str:
 def delay(error: errors.ToolwrightError | None, failed: int) -> float:
     """Return the seconds to wait after the failure of that number, from 1; longer if the server requests it."""
     requested: float | None = getattr(error, "retry_after", None)
-    return min(max(nth(failed - 1), requested or 0.0), LONGEST_PAUSE)
+    return min(max(nth_delay(failed - 1), requested or 0.0), LONGEST_PAUSE)
 
 
 def _unsent(error: errors.ToolwrightError) -> bool:

@@ -1,4 +1,4 @@
-"""Limits of JSON input and output (D20)."""
+"""Limits of JSON input and output (D20), and the delays before retries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -89,3 +89,16 @@ class PageLimit(int):
 
 MAX_INTEGER_BITS = 14_280
 """Maximum bits of an integer that Python converts to and from text (4,300 digits)."""
+
+FIRST_DELAY, LONGEST_DELAY = 1.0, 300.0
+"""Delays before retries, in seconds: each is twice the one before it (D21)."""
+
+
+def longer_delay(before: float | None) -> float:
+    """Return the delay after the given one, or the first delay."""
+    return FIRST_DELAY if before is None else min(before * 2, LONGEST_DELAY)
+
+
+def nth_delay(n: int) -> float:
+    """Return the delay before the n-th retry, counted from 0."""
+    return min(FIRST_DELAY * 2.0 ** min(n, 30), LONGEST_DELAY)

@@ -14,11 +14,11 @@ from mcp.shared.exceptions import MCPError
 
 from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, error_line, nobody
 from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
-from toolwright.core.backoff import nth
 from toolwright.core.concurrency import abandon, is_cancelled
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSON, utf8_size
+from toolwright.core.limits import nth_delay
 from toolwright.core.mcp.listing import (
     MOST_INSTRUCTIONS,
     ListingError,
@@ -218,7 +218,7 @@ class McpConnection:
             self._down(reason)
             self._retry_now.clear()
             try:
-                async with asyncio.timeout(nth(failures - 1)):
+                async with asyncio.timeout(nth_delay(failures - 1)):
                     await self._retry_now.wait()  # a caller ends the back-off early
             except TimeoutError:
                 pass
@@ -260,7 +260,7 @@ class McpConnection:
                 if self._stale.is_set() and not closed.done():
                     self._stale.clear()
                     await self._read_list(session)
-                    await asyncio.wait([closed], timeout=nth(restless))
+                    await asyncio.wait([closed], timeout=nth_delay(restless))
                     restless = restless + 1 if self._stale.is_set() else 0
         finally:
             closed.cancel()
@@ -286,7 +286,7 @@ class McpConnection:
                 )
             failures += 1
             if not is_cancelled():
-                await asyncio.sleep(nth(failures - 1))
+                await asyncio.sleep(nth_delay(failures - 1))
 
     async def _read_list(self, session: OpenSession) -> None:
         entries, errors = await _entries(session)

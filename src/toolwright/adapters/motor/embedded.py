@@ -6,10 +6,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from toolwright.core import backoff
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Wake
+from toolwright.core.limits import FIRST_DELAY, longer_delay
 from toolwright.core.ports import Clock, Drain, Lock, RetryInIsolation
 
 log = logging.getLogger("toolwright.motor")
@@ -116,8 +116,8 @@ class EmbeddedMotor:
             try:
                 await self._turn()
             except Exception:  # entry point of the scheduler: otherwise its end would go unnoticed
-                log.exception("The motor failed and continues in %.0f s.", backoff.FIRST)
-                await asyncio.sleep(backoff.FIRST)
+                log.exception("The motor failed and continues in %.0f s.", FIRST_DELAY)
+                await asyncio.sleep(FIRST_DELAY)
 
     async def _turn(self) -> None:
         if not self._lock.held:
@@ -296,7 +296,7 @@ class EmbeddedMotor:
         elif self._holding_off is None:
             self._holding_off = now
         elif self._held_off_long():
-            delay = backoff.longer(self._put_off.get(ripe))
+            delay = longer_delay(self._put_off.get(ripe))
             self._put_off[ripe] = delay
             self._solo[ripe], self._holding_off = now + delay, None
             return False
@@ -353,7 +353,7 @@ class EmbeddedMotor:
 
     def _back_off(self, thread_id: str) -> float:
         """Delay the thread after a failure and return the delay in seconds."""
-        delay = backoff.longer(self._delays.get(thread_id))
+        delay = longer_delay(self._delays.get(thread_id))
         self._delays[thread_id] = delay
         self._not_before[thread_id] = self._clock.monotonic() + delay
         return delay

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
-from toolwright.core import backoff
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
@@ -22,7 +21,7 @@ from toolwright.core.journal.reads import (
     SpaceReads,
 )
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
-from toolwright.core.limits import ALL_ROWS
+from toolwright.core.limits import ALL_ROWS, LONGEST_DELAY
 from toolwright.core.ports import Clock
 from toolwright.core.spaces import Entity
 from toolwright.core.text import quantity
@@ -337,7 +336,7 @@ class Store(Protocol):
 
 SELDOM = 300.0  # seconds between two log lines about a continuing outage
 FLAPPING = 60.0  # seconds after a log line within which no other outage is logged, unless it lasts longer
-UNSEEN = 2 * backoff.LONGEST  # seconds without a failure after which an outage counts as ended
+UNSEEN = 2 * LONGEST_DELAY  # seconds without a failure after which an outage counts as ended
 
 log = logger("toolwright.journal")
 

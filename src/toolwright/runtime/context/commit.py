@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from toolwright.core import backoff
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
@@ -15,6 +14,7 @@ from toolwright.core.journal.effects import Guard, Post
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import longer_delay
 from toolwright.core.ports import Clock
 from toolwright.core.threads.call import Call, CallChange, is_over
 from toolwright.core.threads.event import Event, EventDraft
@@ -173,7 +173,7 @@ class UnitWriter:
         """Wait longer than the previous time. Return the number of seconds waited."""
         self._outage.failed(error)
         log.debug("Thread %s waits for the journal: %s", self._thread_id, error)
-        delay = backoff.longer(delay)
+        delay = longer_delay(delay)
         await self._clock.sleep(delay)
         return delay
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from toolwright.core import backoff
 from toolwright.core.errors import ModelUnavailable, ToolwrightError
 from toolwright.core.journal.child_effects import BackOff
 from toolwright.core.journal.store import ThreadView
 from toolwright.core.journal.units import Leaving
 from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import nth_delay
 from toolwright.core.ports import Clock
 from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
@@ -88,7 +88,7 @@ def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
 
 def next_try(context: RunContext) -> datetime:
     """Return the time of the next call of a failed model. The pause grows with the number of failures."""
-    return context.clock.now() + timedelta(seconds=backoff.nth(context.thread.faults))
+    return context.clock.now() + timedelta(seconds=nth_delay(context.thread.faults))
 
 
 def outage(context: RunContext, error: ToolwrightError) -> JSONObject:

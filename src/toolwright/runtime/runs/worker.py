@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
 from datetime import timedelta
 
-from toolwright.core import backoff
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
@@ -18,6 +17,7 @@ from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
 from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.json_value import is_large
+from toolwright.core.limits import nth_delay
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.call import Call, is_over
@@ -184,7 +184,7 @@ class RunWorker:
                 due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
         if run.held and run.lives + 1 >= LONELY_LIVES and not alone:
-            return RetryInIsolation(backoff.nth(run.lives + 1 - LONELY_LIVES))
+            return RetryInIsolation(nth_delay(run.lives + 1 - LONELY_LIVES))
         return None
 
     async def _time_left(self, view: ThreadView, run: Run) -> float:
