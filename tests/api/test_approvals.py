@@ -10,7 +10,7 @@ import toolwright as tw
 from tests.api.rig import JSON, calling, serving
 from tests.api.town import ADA, BOB, SERVICE, Town, town
 from toolwright.client import Client
-from toolwright.core.journal.store import Store
+from toolwright.core.journal.store import CallScope, Store
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.approval import Requirement
@@ -160,12 +160,12 @@ class Meanwhile:
         self._inner = inner
         self.happens: Callable[[Call], Awaitable[object]] | None = None
 
-    async def call(self, call_id: str) -> Call | None:
-        call = await self._inner.call(call_id)
+    async def call_scope(self, call_id: str) -> CallScope | None:
+        scope = await self._inner.call_scope(call_id)
         happens, self.happens = self.happens, None
-        if call is not None and happens is not None:
-            await happens(call)
-        return call
+        if scope is not None and happens is not None:
+            await happens(scope.call)
+        return scope
 
     def __getattr__(self, name: str) -> object:  # all other attributes
         return getattr(self._inner, name)
