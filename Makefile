@@ -16,7 +16,7 @@ demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
 
 test: $(VENV)/.dev  ## every property: the tests, and a sample of each crash matrix
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not exhaustive and not outage and not browser and not peers and not slow"
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not exhaustive and not outage and not browser and not peers and not slow"
 
 test-rest: $(VENV)/.dev $(VENV)/.npm $(VENV)/.engines  ## what `make test` leaves out: all points of the crash matrices, outages, the browser, slow tests, MCP's peers
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "exhaustive or outage or browser or peers or slow"
