@@ -72,7 +72,9 @@ async def test_the_scope_of_a_call_whose_thread_is_deleted_has_no_thread(store: 
     await drain.end()
     await committed(store, DropThread(token=token(), at=AT, thread_id="th_1"))
     scope = await store.call_scope(call.id)
-    assert scope is None or scope.thread is None  # a database deletes the rows of the thread later
+    # a database deletes the rows of the thread later
+    assert (scope is None) == (await store.call(call.id) is None)
+    assert scope is None or scope.thread is None
     assert await store.call_scope("call_missing") is None
 
 

@@ -3,7 +3,15 @@
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    Json,
+    StringConstraints,
+    field_validator,
+)
 from tests.behaviour.marks import requirement
 from typing_extensions import TypedDict
 
@@ -133,6 +141,19 @@ class Even(BaseModel):
         return size
 
 
+def odd(number: int) -> int:
+    raise ValueError("must be even")
+
+
+def large(number: int) -> int:
+    raise ValueError("must be small")
+
+
+class Two(BaseModel):
+    one: Annotated[int, AfterValidator(odd)]
+    two: Annotated[int, AfterValidator(large)]
+
+
 class Small(BaseModel):
     size: int
     name: str = ""
@@ -158,6 +179,17 @@ async def test_branches_of_a_union_that_validators_reject_are_shown_as_alternati
     assert await errors(measure, {"sizes": [], "page": {"number": 13}}) == (
         "page.number: there is no page 13"
     )
+
+
+async def test_errors_within_a_parsed_text_are_no_alternatives() -> None:
+    @tw.tool
+    async def measure(both: Json[Two]) -> str:
+        """Measure."""
+        return "done"
+
+    text = await errors(measure, {"both": '{"one": 1, "two": 2}'})
+    assert text is not None and "forms" not in text
+    assert text.count("must be even") == text.count("must be small") == 1
 
 
 @pytest.mark.parametrize(

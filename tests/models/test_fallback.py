@@ -11,7 +11,7 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic import BaseModel
-from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError
 from pydantic_ai.models import Model as NativeModel
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.fallback import FallbackModel
@@ -27,6 +27,7 @@ from tests.models.asking import SEARCH, answer_of, ask, only, request
 from tests.models.conftest import Pauses
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.providers.model import FallbackModels, PydanticAIModel
+from toolwright.adapters.models.providers.provider import translate
 from toolwright.adapters.models.resolve import ProviderGuard
 from toolwright.core.errors import ContextTooLong, ModelRefused, ModelUnavailable
 from toolwright.core.model import AttemptStarted
@@ -237,3 +238,11 @@ async def test_requests_at_once_whose_tool_is_rejected_withhold_that_tool_alone(
             server.answer(text=("Hi",))
         await asyncio.gather(*[ask(model, request(tools=tools)) for _ in range(2)])
         assert [error.tool for error in model.tool_faults(tools)] == ["search"]
+
+
+def test_an_error_names_the_model_of_the_chain_if_that_is_certain() -> None:
+    chain, failed = ("openai:gpt-4o", "azure:gpt-4o", "openai:o9"), ModelHTTPError(503, "gpt-4o", "Down.")
+    both = FallbackExceptionGroup("all", [ModelHTTPError(400, "gpt-4o", "No."), failed])
+    assert str(translate("all", both, chain[:2])).startswith("azure:gpt-4o is unavailable (503)")
+    assert str(translate("all", failed, chain)).startswith("all is unavailable (503)")
+    assert str(translate("all", failed, chain[1:])).startswith("azure:gpt-4o is unavailable (503)")

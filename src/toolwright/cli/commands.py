@@ -338,12 +338,12 @@ def show_run(
     app: AppOption = None,
 ) -> None:
     """Show a run with its steps and messages as JSON; with --prompt, the requests to its models."""
-    from toolwright.cli import journal as cli_threads  # noqa: PLC0415 - loads the store
+    from toolwright.cli import journal as journal_commands  # noqa: PLC0415 - loads the store
 
     if prompt:
-        cli_threads.show_prompts(run_id, app, as_json=as_json)
+        journal_commands.show_prompts(run_id, app, as_json=as_json)
     else:
-        cli_threads.show_run(run_id)
+        journal_commands.show_run(run_id)
 
 
 @runs.command("cancel")

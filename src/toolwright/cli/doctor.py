@@ -220,7 +220,7 @@ def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
 
 
 def check_trust(environment: Mapping[str, str]) -> Finding:
-    """Check that the certificates can be read that HTTP tools, models and MCP servers are verified with."""
+    """Check that the certificates that verify HTTP tools, models and MCP servers can be read."""
     try:
         named = certificates(environment)
     except ToolwrightError as error:

@@ -1,4 +1,4 @@
-"""Limits of JSON input and output (D20), and the delays before retries."""
+"""Limits: of JSON input and output (D20), and of the delays before retries (D21)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Files of threads: store, name, read (D19)."""
+"""Files of threads: how they are stored, named and read (D19)."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Tools of an agent's MCP servers, except those held back because their definitions have changed."""
+"""Tools of an agent's MCP servers: their definitions, those held back because they have changed, the next checks."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

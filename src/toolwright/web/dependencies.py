@@ -1,4 +1,4 @@
-"""Routes: their router, the services of their gateway, and dependencies that authenticate callers for a scope."""
+"""Dependencies of routes: their router, the services of their gateway, and callers authenticated for a scope."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -6,6 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from toolwright.adapters.system import check_certificates
 from toolwright.core.errors import DefinitionError, MissingExtra, missing_extra
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
@@ -43,17 +44,18 @@ class HttpTools:
     async def __call__(self, prepared: PreparedCall, state: ThreadState) -> ToolResult:
         """Return the result of the call's request."""
         if self._executor is None:
+            try:
+                check_certificates()
+            except DefinitionError as error:
+                return ToolResult.fail(error.message, error_code="http_unreachable")
             # lazily: an app may have no such tool
             module = import_module("toolwright.adapters.executors.http")
-            try:
-                executor: HttpExecutor = module.HttpExecutor(
-                    allow=self._settings.http_allow,
-                    max_answer=self._settings.max_http_answer,
-                    max_values=self._settings.max_json_values,
-                    telemetry=self._telemetry,
-                )
-            except DefinitionError as error:  # the certificates cannot be read
-                return ToolResult.fail(error.message, error_code="http_unreachable")
+            executor: HttpExecutor = module.HttpExecutor(
+                allow=self._settings.http_allow,
+                max_answer=self._settings.max_http_answer,
+                max_values=self._settings.max_json_values,
+                telemetry=self._telemetry,
+            )
             self._executor = executor
         return await self._executor(prepared, state)
 

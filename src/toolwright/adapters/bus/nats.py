@@ -76,7 +76,7 @@ class NatsRelay:
                     # The smallest limit that the client accepts: a second attempt immediately follows the first.
                     max_reconnect_attempts=1,
                     error_cb=fail,
-                    **credentials_of([server]),
+                    **credentials_of(self._servers),
                 )
                 failures.reason = None
                 untyped: Any = client
@@ -158,7 +158,7 @@ def host_of(server: str) -> str:
 def credentials_of(servers: Sequence[str]) -> dict[str, Any]:  # keyword arguments of the client
     """Return the user and password, or the token, of the servers' URLs: the client does not decode `%40` in a URL.
 
-    Servers with different credentials keep those of their URLs, as written.
+    It takes them for all servers, so servers with different credentials keep those of their URLs, as written.
     """
     found = {(url.username, url.password) for url in map(urlsplit, servers)}
     user, password = found.pop()

@@ -98,8 +98,10 @@ def built_errors(error: ValidationError, value: JSON) -> list[FieldError]:
     meant = _meant([*zip(details, places, strict=True)])
     unions: dict[Path, dict[Path, list[FieldError]]] = {}
     for number, (each, place) in enumerate(meant):
-        # an error outside unions is alone in a group of its own
-        branch = place.branches[0] if place.branches else (number, "")
+        # An error outside unions is alone in a group, which no location can name. So is one within a text: its steps
+        # are those of what a validator has parsed from it.
+        is_in_union = place.branches and not isinstance(place_in(value, place.branches[0][:-1]).part, str)
+        branch = place.branches[0] if is_in_union else (f"\0{number}", "")
         unions.setdefault(branch[:-1], {}).setdefault(branch, []).append(_built_error(each, place))
     return [
         field_error

@@ -1,4 +1,4 @@
-"""Tools that only handlers call, through methods of their `ThreadState`, and the answers to their questions."""
+"""Questions of handlers: the tools that only handlers call, the models of open questions, and the answers."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -87,7 +87,7 @@ class OpenForms:
     """
 
     def __init__(self) -> None:
-        self._models: dict[str, list[type[BaseModel]]] = {}
+        self._models: dict[str, list[tuple[JSONObject, type[BaseModel]]]] = {}
 
     @contextmanager
     def open(self, call_id: str, model: type[BaseModel] | None) -> Generator[None]:
@@ -95,19 +95,23 @@ class OpenForms:
         if model is None:
             yield
             return
-        models = self._models.setdefault(call_id, [])
-        models.append(model)
+        models, form = self._models.setdefault(call_id, []), (form_of(model), model)
+        models.append(form)
         try:
             yield
         finally:
-            models.remove(model)
+            models.remove(form)
             if not models:
                 del self._models[call_id]
 
     def model(self, question: Call, asked: Mapping[str, JSON]) -> type[BaseModel] | None:
-        """Return the model of the question, or None if its handler runs in another process, or gave a schema."""
-        models = self._models.get(question.parent_id or "", ())
-        return next((each for each in models if form_of(each) == asked.get("requestedSchema")), None)
+        """Return the model of the question, or None if that is not certain.
+
+        Its handler can run in another process, have given a schema, or ask by two models of one schema at once.
+        """
+        forms = self._models.get(question.parent_id or "", ())
+        models = {model for schema, model in forms if schema == asked.get("requestedSchema")}
+        return models.pop() if len(models) == 1 else None
 
 
 def read_answer(asked: Mapping[str, JSON], answer: JSON, model: type[BaseModel] | None = None) -> Elicited:

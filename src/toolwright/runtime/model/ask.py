@@ -164,6 +164,7 @@ class ModelAnswers:
         """Return the request for the next step of the thread's own conversation."""
         root, number = context.root, context.run.step_count + 1
         visible = root.shown(context.side) if root.compactions else root.messages
+        # not copied without need: the request has a tuple of its own
         conversation = [*visible, *changes.messages] if changes.messages else visible
         messages = as_read(conversation, active, is_arranged=not root.mixed, seen=root.heard)
         turn = number

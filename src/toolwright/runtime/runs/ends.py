@@ -1,4 +1,4 @@
-"""Ends of runs: results of the open calls, and updates of the thread's family. Runs suspended until a retry."""
+"""Ends of runs: results of the open calls, and updates of the thread's family. Suspension until a retry."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.questions import OpenForms, check_question, elicited
+from toolwright.core.results import ToolResult
 from toolwright.core.state.state import (
     ELICIT,
     SAMPLE,
@@ -69,17 +70,27 @@ class Questions(Facts):
 
         Another process, which does not know the model, accepts an answer by its schema alone: it is asked for again.
         """
-        asked = request
-        for _ in range(MOST_ASKED - 1):
+        check_question(request)
+        asked, number = request, 1
+        while True:
+            result = await self._put(asked, model)
             try:
-                return await self.ask(asked, model)
+                return elicited(asked, result, model)
             except InvalidRequest as error:
+                elicited(
+                    asked, result
+                )  # a recorded answer that its schema rejects, too, was redacted: it stays so
+                if number == MOST_ASKED:
+                    raise
                 asked = {**request, "message": f"{request['message']}\n\n{error.message}"}
-        return await self.ask(asked, model)
+                number += 1
 
-    async def ask(self, request: JSONObject, model: type[BaseModel] | None = None) -> Elicited:
+    async def ask(self, request: JSONObject) -> Elicited:
         """Ask a question that is already parsed. Raises `InvalidRequest` for an invalid schema."""
         check_question(request)
+        return elicited(request, await self._put(request))
+
+    async def _put(self, request: JSONObject, model: type[BaseModel] | None = None) -> ToolResult:
+        """Return the result of the nested call that asks the question."""
         with self._context.abort.clocks_paused(), self._forms.open(self._call.id, model):
-            result = await self._calls.make(ELICIT, request, built_in=True)
-        return elicited(request, result, model)
+            return await self._calls.make(ELICIT, request, built_in=True)

@@ -233,11 +233,10 @@ def translate(model: str, error: Exception, chain: Sequence[str] = ()) -> ModelE
     the next request can be shorter, then an error that is worth a retry, then the first one.
     """
     if isinstance(error, FallbackExceptionGroup):
-        in_order = chain if len(chain) == len(error.exceptions) else [model] * len(error.exceptions)
-        errors = [
-            translate(_failed_model(name, each, chain), each)
-            for name, each in zip(in_order, error.exceptions, strict=True)
-        ]
+        if len(chain) == len(error.exceptions):  # in the order of the chain
+            errors = [translate(name, each) for name, each in zip(chain, error.exceptions, strict=True)]
+        else:
+            errors = [translate(model, each, chain) for each in error.exceptions]
         return next(
             (
                 each
@@ -263,9 +262,13 @@ def translate(model: str, error: Exception, chain: Sequence[str] = ()) -> ModelE
 
 
 def _failed_model(model: str, error: Exception, chain: Sequence[str]) -> str:
-    """Return the name in the chain of the model whose error this is, or `model` if the error does not tell."""
+    """Return the name in the chain of the model whose error this is, or `model` if that is not certain.
+
+    The error has the model's name without its provider, of which a chain can have several.
+    """
     failed = getattr(error, "model_name", None)
-    return next((name for name in chain if name.partition(":")[2] == failed), model)
+    names = [name for name in chain if name.partition(":")[2] == failed]
+    return names[0] if len(names) == 1 else model
 
 
 def _too_long(model: str, error: Exception, status: str, message: str) -> ContextTooLong | None:
