@@ -867,3 +867,19 @@ async def until(condition: Callable[[], bool]) -> None:
             if condition():
                 return
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("database_url", "postgresql+asyncpg://me:hidden@db/shop"),
+        ("database_url", "me:hidden@db/shop"),
+        ("files_url", "gs://me:hidden@bucket"),
+        ("jwt_jwks_url", "ftp://me:hidden@keys"),
+        ("cluster", "nats://me:hid/den@host"),
+    ],
+)
+def test_the_error_of_a_url_has_no_password(name: str, url: str) -> None:
+    with pytest.raises(tw.errors.DefinitionError) as refused:
+        tw.Settings(**{name: url})  # type: ignore[arg-type]
+    assert "hid" not in str(refused.value)

@@ -111,3 +111,9 @@ def clean_text(text: str) -> str:
     if _SURROGATE.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return _HIDDEN.sub("", text)
+
+
+def url_scheme(url: str) -> str:
+    """Return the scheme of a URL without the rest, which can contain a password, or a text that is no URL."""
+    scheme, separator, _ = url.partition("://")
+    return f"{scheme}://…" if separator else url if "@" not in url else "…"

@@ -247,8 +247,9 @@ class AgentStream:
                 with suppress(errors.AlreadyOver, errors.CallExpired):  # answered elsewhere, or too late
                     await self._open.calls.submit(run_id, waiting.call_id, answer)
                 return
-            except errors.InvalidRequest as error:
-                waiting, details = replace(waiting, error=error.message), error.details
+            except (errors.InvalidRequest, errors.InvalidJSON) as error:
+                waiting = replace(waiting, error=error.message)
+                details = error.details if isinstance(error, errors.InvalidRequest) else []
         raise errors.InvalidRequest(
             f"approve gave no valid answer for the call {waiting.name!r}: {waiting.error}", details
         )
@@ -330,8 +331,9 @@ def stream(
     """Run an agent and follow it: `async with tw.stream(agent, "…") as stream: async for event in stream`.
 
     Sync code iterates over it without a block: `for event in tw.stream(agent, "…")`. Takes the arguments of `run`.
-    Calls that wait are answered by `approve`, or in the loop with `stream.submit`. With the journal in memory, an
-    unanswered call ends the stream with `InvalidRequest`. A failed run raises `RunFailed` after its last event.
+    Calls that wait for an approval are answered by `approve`, all others in the loop with `stream.submit`. With the
+    journal in memory, an unanswered call ends the stream with `InvalidRequest`. A failed run raises `RunFailed` after
+    its last event.
     """
     check_approve(approve)
     values = {
@@ -439,8 +441,8 @@ def _unanswered(wait: OpenWait) -> str:
     if wait.reason == _APPROVAL:
         return "The run waits for an approval. Pass approve=, or a database_url so that another process can answer it."
     return (
-        "The run waits for a person's answer to a question. Answer its CallWaiting event with stream.submit(…), or "
-        "pass a database_url so that another process can answer it."
+        "The run waits for a person's answer to a question, which approve does not get. Use tw.stream and answer its "
+        "CallWaiting event with stream.submit(…), or pass a database_url so that another process can answer it."
     )
 
 

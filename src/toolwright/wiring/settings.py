@@ -31,7 +31,7 @@ from toolwright.core.limits import (
     MAX_NESTING,
     MAX_RESULT_TEXT,
 )
-from toolwright.core.text import brief, sentence
+from toolwright.core.text import brief, sentence, url_scheme
 from toolwright.core.tools.http.addresses import Allowed, is_loopback
 
 S = TypeVar("S", bound=BaseSettings)
@@ -405,13 +405,11 @@ class Settings(BaseSettings):
     @field_validator("jwt_jwks_url")
     @classmethod
     def _fetchable(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is None:
-            return None
-        if info.data.get("jwt_secret") is not None:
+        if value is not None and info.data.get("jwt_secret") is not None:
             raise ValueError("set either jwt_secret or jwt_jwks_url, not both")
-        if not _is_safe(value):
+        if value is not None and not _is_safe(value):
             raise ValueError(
-                f"the URL must begin with https:// (http:// on this machine only), not {value!r}"
+                f"the URL must begin with https:// (http:// on this machine only), not {url_scheme(value)!r}"
             )
         return value
 
@@ -441,7 +439,8 @@ class Settings(BaseSettings):
             raise ValueError("an in-memory journal must be written as memory://")
         if not value.startswith(("sqlite:///", "postgresql://", "postgres://", MEMORY)):
             raise ValueError(
-                f"database_url must begin with sqlite:/// (and a path), postgresql:// or memory://, not {value!r}"
+                "database_url must begin with sqlite:/// (and a path), postgresql:// or memory://, "
+                f"not {url_scheme(value)!r}"
             )
         if value.startswith("postgres") and not _has_ports(value):
             raise ValueError(
@@ -455,7 +454,9 @@ class Settings(BaseSettings):
     def _store(cls, value: str | None) -> str | None:
         """Validate `files_url`. A folder's name can be anything except a URL of an unknown scheme."""
         if value and _SCHEME.match(value) and not _STORE.match(value):
-            raise ValueError(f"files_url must be a folder, file:///, s3:// or memory://, not {value!r}")
+            raise ValueError(
+                f"files_url must be a folder, file:///, s3:// or memory://, not {url_scheme(value)!r}"
+            )
         return value or None
 
     @field_validator("retain_events", "retain_runs", mode="before")

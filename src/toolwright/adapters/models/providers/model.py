@@ -159,6 +159,10 @@ class RetryingModel(ABC):
                     for each in error.exceptions:
                         if not isinstance(each, provider_errors()):  # a defect, or an error of ours
                             raise each from error
+                    reasons = "; ".join(
+                        str(translate(self._name, each, self._chain)) for each in error.exceptions
+                    )
+                    log.warning("All models of a chain have failed: %s", reasons)
                 translated = translate(self._name, error, self._chain)
                 if not self._worth_another(translated, number):
                     raise translated from error
