@@ -195,19 +195,28 @@ async def test_a_server_that_speaks_sse_alone_says_which_transport_to_set() -> N
 class Breaking(httpx2.AsyncClient):
     """A client that raises an error in place of the cancellation that closes it, as the SDK's task groups can."""
 
+    withdraws = False
+
     async def __aexit__(self, *error: object) -> None:
         await super().aclose()
+        task = asyncio.current_task()
+        if self.withdraws and task is not None:
+            task.uncancel()
         raise RuntimeError("broken")
 
 
-def breaking(target: McpTarget, lost: Lost) -> Breaking:
-    return Breaking()
+class Withdrawing(Breaking):
+    withdraws = True
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize("client", [Breaking, Withdrawing])
 async def test_a_connection_is_closed_although_its_cancellation_is_replaced_by_an_error(
-    transport: Transport,
+    client: type[Breaking], transport: Transport
 ) -> None:
+    def breaking(target: McpTarget, lost: Lost) -> Breaking:
+        return client()
+
     reached = asyncio.Event()
 
     async def hear(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

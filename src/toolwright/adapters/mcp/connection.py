@@ -39,6 +39,8 @@ CONNECT_TIMEOUT = 30.0
 """Seconds for a session and its first list."""
 CLOSING = 60.0
 """Seconds for the end of a session. A server's process ends earlier, even on a busy machine."""
+WATCH_END = 1.0
+"""Seconds for the end of a notification stream, after which it is cancelled again."""
 MOST_PAGES = 200  # per list
 MOST_ENTRIES = 20_000  # per list
 _MOST_READ_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are searched for secrets
@@ -84,6 +86,7 @@ class McpConnection:
         self._callers: dict[int, Peer] = {}
         self._abandoned_at: dict[str | None, float] = {}  # times at which calls were abandoned, by thread
         self.redactor = Redactor(target.secrets)  # for messages of the server
+        self._is_closing = False
         self._task = asyncio.create_task(self._run(), name=f"mcp-{target.server.name}")
 
     @property
@@ -171,6 +174,7 @@ class McpConnection:
 
     async def close(self) -> None:
         """Close the connection immediately. A session that has not ended after `CLOSING` seconds is abandoned."""
+        self._is_closing = True
         self._task.cancel()
         _, running = await asyncio.wait([self._task], timeout=CLOSING)
         if running:
@@ -193,12 +197,9 @@ class McpConnection:
         return logging_without(lambda: self.redactor)
 
     async def _keep(self) -> None:
-        """Open the session again whenever it ends, until this task is cancelled.
-
-        The SDK's task groups can replace a cancellation by the error that it has caused.
-        """
+        """Open the session again whenever it ends, until this task is cancelled."""
         failures = 0
-        while not is_cancelled():
+        while not self._is_ending:
             try:
                 await self._live()
                 failures = 0
@@ -211,7 +212,7 @@ class McpConnection:
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
                 reason = error_line(error)
-            if is_cancelled():
+            if self._is_ending:
                 return
             # A session that was established resets the back-off: its end is a new failure.
             failures = 1 if self._session is not None else failures + 1
@@ -222,6 +223,14 @@ class McpConnection:
                     await self._retry_now.wait()  # a caller ends the back-off early
             except TimeoutError:
                 pass
+
+    @property
+    def _is_ending(self) -> bool:
+        """Return whether this task was cancelled, even if the cancellation was lost.
+
+        The SDK's task groups can replace a cancellation by the error that it has caused, and withdraw it.
+        """
+        return self._is_closing or is_cancelled()
 
     async def _live(self) -> None:
         """Run one session until it ends."""
@@ -240,8 +249,9 @@ class McpConnection:
                 try:
                     await self._keep_list(session)
                 finally:
-                    watch.cancel()
-                    await asyncio.wait([watch])
+                    while not watch.done():  # as in `_is_ending`, a cancellation can be lost
+                        watch.cancel()
+                        await asyncio.wait([watch], timeout=WATCH_END)
 
     async def _keep_list(self, session: OpenSession) -> None:
         """Re-read the list after each change notification, until the session has ended.
@@ -271,7 +281,7 @@ class McpConnection:
         if not session.modern or tools is None or not tools.list_changed:
             return
         failures = 0
-        while not is_cancelled():  # as in `_keep`
+        while not is_cancelled():
             try:
                 async with listen(session.client, tools_list_changed=True) as changes:
                     if failures:
