@@ -17,10 +17,15 @@ from toolwright.core.threads.event import Event
 
 @dataclass
 class Journal:
-    """A store, and the events that it has passed to the bus."""
+    """A store, and the events that it has passed to the bus.
+
+    Postgres commits by `several_sessions`, whose events of one thread can reach the bus before those of lower numbers;
+    a follower reads them in the order of their numbers.
+    """
 
     store: Store
     published: list[Event] = field(default_factory=list[Event])
+    several_sessions: bool = False
 
 
 @asynccontextmanager
@@ -33,7 +38,7 @@ async def _opened(kind: str, folder: Path) -> AsyncGenerator[Journal]:
     else:
         async with fresh_database() as url:
             store = await open_postgres(url, published.extend)
-            yield Journal(store, published)
+            yield Journal(store, published, several_sessions=True)
             await store.close()
 
 

@@ -111,10 +111,6 @@ def sampled(points: Iterable[int], *before: str) -> list[ParameterSet]:
     return [pytest.param(*before, point, marks=[pytest.mark.matrix]) for point in points]
 
 
-BUSY = 10
-"""Commits that a run of several threads can have in addition on a busy machine: a thread is then claimed more often."""
-
-
 def kill_points(*, sqlite: range, postgres: range) -> list[ParameterSet]:
     """Return the units at which a process dies, for each `kind` of journal."""
     return [*sampled(sqlite, "sqlite"), *sampled(postgres, "postgres")]

@@ -8,11 +8,11 @@ from collections import Counter
 import pytest
 
 from tests.crash.modes_child import KEY
-from tests.crash.processes import BUSY, KILLED, Scene, assert_answered, kill_points, processes_of
+from tests.crash.processes import KILLED, Scene, assert_answered, kill_points, processes_of
 
 pytestmark = pytest.mark.anyio
 
-COMMITS = 63  # about as many as an undisturbed run has: the last ones can be missing
+COMMITS = 69  # about as many as an undisturbed run has on a busy machine: the last ones can be missing
 SURE = 55  # the number that always exists
 
 
@@ -55,7 +55,7 @@ async def check(scene: Scene) -> None:
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_undisturbed_modes(scene: Scene) -> None:
     assert await scene.run() == 0
-    assert SURE <= scene.commits() <= COMMITS + BUSY, "the matrix has every commit of a usual run"
+    assert SURE <= scene.commits() <= COMMITS, "the matrix has every commit"
     await check(scene)
 
 

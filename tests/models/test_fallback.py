@@ -246,3 +246,21 @@ def test_an_error_names_the_model_of_the_chain_if_that_is_certain() -> None:
     assert str(translate("all", both, chain[:2])).startswith("azure:gpt-4o is unavailable (503)")
     assert str(translate("all", failed, chain)).startswith("all is unavailable (503)")
     assert str(translate("all", failed, chain[1:])).startswith("azure:gpt-4o is unavailable (503)")
+
+
+async def test_the_errors_of_all_models_are_logged_once_for_a_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def failing(name: str, status: int) -> FunctionModel:
+        async def fail(_: object, __: object) -> AsyncGenerator[str]:
+            raise ModelHTTPError(status, name, "No.")
+            yield ""  # a generator
+
+        return FunctionModel(stream_function=fail, model_name=name)
+
+    chain = FallbackModel(failing("first", 401), failing("second", 429))
+    with pytest.raises(ModelUnavailable):
+        await ask(FallbackModels(chain, sleep=Pauses().sleep, random=lambda: 1.0), request())
+    [said] = [each for each in caplog.messages if each.startswith("All models of a chain")]
+    assert "first refused the request (401)" in said
+    assert "second is unavailable (429)" in said

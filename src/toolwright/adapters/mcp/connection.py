@@ -228,7 +228,7 @@ class McpConnection:
     def _is_ending(self) -> bool:
         """Return whether this task was cancelled, even if the cancellation was lost.
 
-        The SDK's task groups can replace a cancellation by the error that it has caused, and withdraw it.
+        While a session of the SDK ends, a cancellation can be replaced by the error that it has caused, and withdrawn.
         """
         return self._is_closing or is_cancelled()
 

@@ -24,6 +24,7 @@ from typing_extensions import Unpack
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
 from toolwright.adapters.models.providers.provider import (
     Aliases,
+    chain_errors,
     check_complete,
     pause_before,
     provider_errors,
@@ -159,12 +160,11 @@ class RetryingModel(ABC):
                     for each in error.exceptions:
                         if not isinstance(each, provider_errors()):  # a defect, or an error of ours
                             raise each from error
-                    reasons = "; ".join(
-                        str(translate(self._name, each, self._chain)) for each in error.exceptions
-                    )
-                    log.warning("All models of a chain have failed: %s", reasons)
                 translated = translate(self._name, error, self._chain)
                 if not self._worth_another(translated, number):
+                    if isinstance(error, FallbackExceptionGroup):
+                        reasons = map(str, chain_errors(self._name, error, self._chain))
+                        log.warning("All models of a chain have failed: %s", "; ".join(reasons))
                     raise translated from error
             number += 1
             await self._sleep(pause_before(number, _retry_after(translated), self._random()))

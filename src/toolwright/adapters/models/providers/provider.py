@@ -233,10 +233,7 @@ def translate(model: str, error: Exception, chain: Sequence[str] = ()) -> ModelE
     the next request can be shorter, then an error that is worth a retry, then the first one.
     """
     if isinstance(error, FallbackExceptionGroup):
-        if len(chain) == len(error.exceptions):  # in the order of the chain
-            errors = [translate(name, each) for name, each in zip(chain, error.exceptions, strict=True)]
-        else:
-            errors = [translate(model, each, chain) for each in error.exceptions]
+        errors = chain_errors(model, error, chain)
         return next(
             (
                 each
@@ -259,6 +256,13 @@ def translate(model: str, error: Exception, chain: Sequence[str] = ()) -> ModelE
     host = None if status else _host(error)
     where = f" at {host}" if host else ""
     return ModelUnavailable(f"{model} is unavailable{status}{where}: {message}", retry_after)
+
+
+def chain_errors(model: str, error: FallbackExceptionGroup, chain: Sequence[str]) -> list[ModelError]:
+    """Return the errors of all models of a `FallbackModel`, each with the name of its model."""
+    if len(chain) == len(error.exceptions):  # in the order of the chain
+        return [translate(name, each) for name, each in zip(chain, error.exceptions, strict=True)]
+    return [translate(model, each, chain) for each in error.exceptions if isinstance(each, Exception)]
 
 
 def _failed_model(model: str, error: Exception, chain: Sequence[str]) -> str:
