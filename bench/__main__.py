@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import logging
 import platform
 from collections.abc import Sequence
 
@@ -10,6 +11,8 @@ from rich.table import Table
 
 from bench.last import Figures, read_last, save_last, worsened
 from bench.row import Row
+
+log = logging.getLogger(__name__)
 
 PARTS = (
     "startup",
@@ -39,8 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the named parts, or all of them if none is named."""
     options = _options(arguments)
     rows: list[Row] = []
+    failed: list[str] = []
     for part in options.parts or PARTS:
-        rows.extend(importlib.import_module(f"bench.{part}").run())
+        try:
+            rows.extend(importlib.import_module(f"bench.{part}").run())
+        except Exception:
+            log.exception("The part %s failed. The others are measured.", part)
+            failed.append(part)
     console = Console(width=190)
     last = read_last()
     console.print(table(rows, last))
@@ -48,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         console.print(each, markup=False)
     if options.save:
         save_last(rows)
+    if failed:
+        raise SystemExit(f"No figures of: {', '.join(failed)}.")
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -5,6 +5,7 @@ nested, the result has some KB. The floor is the SDK's client alone.
 """
 
 import asyncio
+import json
 import socket
 import statistics
 import subprocess
@@ -153,7 +154,7 @@ async def _serve() -> None:
     async def call(
         _: ServerRequestContext[Any, Any], __: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        content: list[types.ContentBlock] = [types.TextContent(text=str(ORDER))]
+        content: list[types.ContentBlock] = [types.TextContent(text=json.dumps(ORDER))]
         return types.CallToolResult(content=content, structured_content=ORDER)
 
     server: Server[Any] = Server("shop", on_list_tools=tools, on_call_tool=call)

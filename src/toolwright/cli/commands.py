@@ -29,7 +29,9 @@ cli.add_typer(runs, name="runs")
 
 AppOption = Annotated[
     Optional[str],  # noqa: UP045 - typer reads it at run time
-    typer.Option("--app", envvar="TOOLWRIGHT_APP", metavar="MODULE:APP", help="Default: app in app.py."),
+    typer.Option(
+        "--app", envvar="TOOLWRIGHT_APP", metavar="[MODULE:APP | CONFIG.json]", help="Default: app in app.py."
+    ),
 ]
 ServedApp = Annotated[
     Optional[str],  # noqa: UP045 - typer reads it at run time
@@ -364,6 +366,10 @@ def retry_run(run_id: RunId) -> None:
 
 @cli.command()
 def doctor(
+    target: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Argument(metavar="[MODULE:APP | CONFIG.json]", help="The app to check, as for --app."),
+    ] = None,
     app: AppOption = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
@@ -375,4 +381,4 @@ def doctor(
     """Check what a server needs: settings, database, files, models, keys. The exit code is 1 if a check fails."""
     from toolwright.cli.doctor import doctor as run  # noqa: PLC0415 - loads the store
 
-    return run(app, host, port, reach=reach)
+    return run(target or app, host, port, reach=reach)

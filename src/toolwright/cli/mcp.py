@@ -13,7 +13,7 @@ from rich.table import Table
 
 from toolwright.cli.loop import run
 from toolwright.cli.output import Refusal, log_briefly, log_fully, one_line
-from toolwright.cli.settings import read_settings, served_app, the_app, warn_unknown_variables
+from toolwright.cli.settings import read_settings, the_app, warn_unknown_variables
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.mcp.config import read_servers
 from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompt, McpPrompts
@@ -32,8 +32,7 @@ def serve_tools(target: str | None) -> int:
     settings = read_settings()
     log_fully(settings.log_format, settings.log)
     warn_unknown_variables(os.environ)
-    app = served_app(target) if target is not None and target.endswith(".json") else the_app(target)
-    run(_serve(app, settings, *host))
+    run(_serve(the_app(target), settings, *host))
     return 0
 
 

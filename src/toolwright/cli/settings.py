@@ -8,7 +8,7 @@ from typing import Any
 from toolwright.cli.output import Refusal
 from toolwright.core.errors import DefinitionError
 from toolwright.wiring.app import App
-from toolwright.wiring.config import ConfigApp, find_app, load_app
+from toolwright.wiring.config import ConfigApp, find_app
 from toolwright.wiring.settings import Settings, warning
 
 log = logging.getLogger("toolwright.cli")
@@ -30,18 +30,13 @@ def warn_unknown_variables(environment: Iterable[str]) -> None:
 
 
 def the_app(target: str | None) -> App:
-    """Return the app of a command: the target, or the app in this folder."""
+    """Return the app of a command: of a module or a configuration file, or the app in this folder."""
     try:
-        return find_app(target)
+        return ConfigApp(Path(target)) if target and target.endswith(".json") else find_app(target)
     except DefinitionError as error:
         raise Refusal(error.message) from error
 
 
 def served_app(target: str | None) -> App:
     """Return the app to serve: from a module or a configuration file, or an empty app without a target."""
-    if target is None:
-        return App()
-    try:
-        return ConfigApp(Path(target)) if target.endswith(".json") else load_app(target)
-    except DefinitionError as error:
-        raise Refusal(error.message) from error
+    return App() if target is None else the_app(target)
