@@ -15,7 +15,7 @@ from rich.console import Console
 
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
-from toolwright.cli.settings import read_settings, the_app, warn_unknown_variables
+from toolwright.cli.settings import declared, read_settings, the_app, warn_unknown_variables
 from toolwright.cli.view import ChatView, Lines, format_arguments
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import AlreadyOver, CallExpired, InvalidRequest, NotFound, ToolwrightError
@@ -412,18 +412,20 @@ def chat(name: str, model: str | None, target: str | None) -> int:
     logging.getLogger("toolwright.runs").setLevel(logging.ERROR)  # the conversation shows failed runs
     warn_unknown_variables(os.environ)
     app = the_app(target)
+    known = declared(app)
     settings = read_settings(**({} if model is None else {"model": model}))
     try:
-        agent = app.catalog.agent(name)
+        agent = known.catalog.agent(name)
     except NotFound as error:
         raise Refusal(error.message) from error
     if model is not None:
+        if known is not app:
+            raise Refusal(f"--model only applies to an app in Python: change the agent's model in {target}.")
         app.catalog = app.catalog.with_model(agent.id, model)
-    return run(_chat(app, agent.id, settings))
+    return run(_chat(app, known.catalog.active(agent.id), settings))
 
 
-async def _chat(app: App, agent_id: str, settings: Settings) -> int:
-    active = app.catalog.active(agent_id)
+async def _chat(app: App, active: ActiveAgent, settings: Settings) -> int:
     model = active.model or settings.model
     if model is None:
         raise Refusal(
@@ -432,6 +434,8 @@ async def _chat(app: App, agent_id: str, settings: Settings) -> int:
     if isinstance(model, str):
         await _check(model)
     async with app.runtime(settings, grace=GRACE) as runtime:
+        if app.catalog.find(active.agent_id) is None:  # an agent of a configuration file is known by its row
+            active = await runtime.agents.active(active.agent.name)
         return await _converse(runtime, active, _model_name(model))
 
 

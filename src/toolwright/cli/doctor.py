@@ -22,7 +22,7 @@ from rich.text import Text
 from toolwright.adapters.system import certificates
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
-from toolwright.cli.settings import read_settings, the_app
+from toolwright.cli.settings import declared, read_settings, the_app
 from toolwright.core.errors import DISTRIBUTION, ToolwrightError
 from toolwright.core.journal.units import IDLE
 from toolwright.core.model import ModelRequest, ModelSettings
@@ -162,7 +162,7 @@ def check_app(target: str | None) -> tuple[Finding, list[str]]:
             "app", "note", "no app in this folder: name one with --app MODULE:APP or TOOLWRIGHT_APP"
         ), []
     try:
-        app = the_app(target)
+        app = declared(the_app(target))
     except Refusal as refusal:
         return Finding("app", "broken", str(refusal)), []
     agents = app.catalog.agents
@@ -203,7 +203,7 @@ def check_mcp(settings: Settings, target: str | None) -> list[Finding]:
     if not target and not DEFAULT_FILE.is_file():
         return []
     try:
-        app = the_app(target)
+        app = declared(the_app(target))
     except Refusal:
         return []  # check_app reports it
     tools = run(check_tools(settings, app))

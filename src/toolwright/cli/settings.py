@@ -40,3 +40,13 @@ def the_app(target: str | None) -> App:
 def served_app(target: str | None) -> App:
     """Return the app to serve: from a module or a configuration file, or an empty app without a target."""
     return App() if target is None else the_app(target)
+
+
+def declared(app: App) -> App:
+    """Return the app with the agents of its configuration file as its own. They are otherwise only in the journal."""
+    if not isinstance(app, ConfigApp):
+        return app
+    try:
+        return App(agents=app.configured)
+    except DefinitionError as error:
+        raise Refusal(error.message) from error

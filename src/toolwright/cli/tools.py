@@ -14,7 +14,7 @@ from rich.table import Table
 
 from toolwright.cli.loop import run
 from toolwright.cli.output import Refusal, check_folder, show_files, silence_tools
-from toolwright.cli.settings import read_settings, the_app
+from toolwright.cli.settings import declared, read_settings, the_app
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvTypes, EnvVar
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound
@@ -143,7 +143,7 @@ _OPTIONS = ("--tenv", "--env")
 
 def list_tools(target: str | None) -> None:
     """Print a table of the app's tools; on a pipe, a line of tab-separated values for each."""
-    app, console = the_app(target), Console()
+    app, console = declared(the_app(target)), Console()
     users = _users(app)
     if not console.is_terminal:
         for tool in _tools(app):
@@ -158,7 +158,7 @@ def list_tools(target: str | None) -> None:
 
 def show_tool(name: str, target: str | None) -> None:
     """Print the tool's definition for models and its other properties, as JSON."""
-    app = the_app(target)
+    app = declared(the_app(target))
     tools = _tools(app)
     tool = _find_tool(name, tools, app)
     description = {
@@ -192,7 +192,7 @@ def call(
     `values` are the options of tenvs and of env. The result's files are saved in `folder`, if given.
     """
     silence_tools()
-    app = the_app(target)
+    app = declared(the_app(target))
     active = agent_with_tool(app, name, agent)
     tools = _tools(app) if active is None else active.tools
     tool = _find_tool(name, tools, app)

@@ -299,14 +299,15 @@ class ConfigApp(App):
     """An empty app whose runtimes first apply a configuration file.
 
     Unchanged entries are not written again; entries of the journal that are not in the file are kept. It is a subclass
-    because the server opens the runtime through the app.
+    because the server opens the runtime through the app. `configured` are the agents of the file.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
         self._config = read_config(path, {tool.name: tool for tool in self.catalog.tools})
-        self.catalog = Catalog(configured=[*_agents(self._config)])
+        self.configured = [*_agents(self._config)]
+        self.catalog = Catalog(configured=self.configured)
 
     @asynccontextmanager
     async def runtime(
