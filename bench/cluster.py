@@ -109,17 +109,20 @@ async def _freed() -> float:
         async with fresh_database(synced=True) as url, AsyncExitStack() as stack:
             files = stack.enter_context(tempfile.TemporaryDirectory())
             rt = await stack.enter_async_context(_app().runtime(_settings(url, files, work=False)))
-            for _ in range(RUNS):
-                await rt.threads.send((await rt.threads.create("worker")).id, "Go")
+            threads = [await rt.threads.create("worker") for _ in range(RUNS)]
             connection = await connect(url)
             stack.push_async_callback(connection.close)
             first = await _node(url, files)
             name = await connection.fetchval("SELECT id FROM nodes")
             second = await _node(url, files)
-            await _until(connection, name, is_working=True)
-            began = time.perf_counter()
-            await _killed(first)
-            await _until(connection, name, is_working=False)
+            # Sent now: the first node could otherwise have executed them all before the second is ready.
+            async with asyncio.TaskGroup() as sending:
+                for thread in threads:
+                    sending.create_task(rt.threads.send(thread.id, "Go"))
+                await _until(connection, name, is_working=True)
+                began = time.perf_counter()
+                await _killed(first)
+                await _until(connection, name, is_working=False)
             longest = max(longest, time.perf_counter() - began)
             await _killed(second)
     return longest
