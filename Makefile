@@ -10,6 +10,10 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-vers
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
 SERVER := --extra openai --extra anthropic --extra postgres --extra nats --extra mcp --extra console --extra telemetry --extra sentry --extra openapi
 
+# Four test processes and the commands that they start would each compile everything where Python is told not to write bytecode.
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV)/pycache)
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-rest test-pythons test-all check docs mcp-conformance behaviour bench bench-save lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline

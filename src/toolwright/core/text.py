@@ -38,12 +38,11 @@ _FEW = 5  # maximum errors of a group
 
 
 def error_message(error: BaseException, text: str, text_of: Callable[[BaseException], str] = str) -> str:
-    """Return the message of an error, or its type's name; both if the message is only a missing key or an exit code.
+    """Return the message of an error, or its type's name; both for an error whose message is only a missing key.
 
     The message of a group is followed by the messages of its first errors, whose texts are those of `text_of`.
     """
-    is_bare = isinstance(error, KeyError | SystemExit) and len(error.args) == 1
-    if is_bare and text == repr(error.args[0]):
+    if isinstance(error, KeyError) and len(error.args) == 1 and text == repr(error.args[0]):
         return f"{type(error).__name__}: {text}"
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)  # isinstance does not check the items

@@ -14,11 +14,10 @@ from toolwright.core.errors import InvalidRequest, ModelError, NotFound
 from toolwright.core.files import FileDrafts, NoFiles, as_bytes, written_file
 from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.core.limits import MAX_ATTACHMENT
-from toolwright.core.mcp.questions import check_question, read_answer
 from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.state import checks as given
 from toolwright.core.state.sandbox import CodeHandle, Sandbox, on_a_loop, read_options
-from toolwright.core.state.state import Elicited, Sampled, model_of, question, sampling
+from toolwright.core.state.state import Elicited, Sampled, question, sampling
 from toolwright.core.text import brief
 from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.event import EventDraft
@@ -297,18 +296,11 @@ class MemoryState:
     async def elicit(
         self, message: str, schema: object = None, *, url: str | None = None, source: str | None = None
     ) -> Elicited:
-        """Ask the question with the given `ask`. Without `ask`, the answer is `cancel`.
-
-        Question and answer are validated as in a run. Raises `InvalidRequest`.
-        """
+        """Ask the question with the given `ask`. Without `ask`, the answer is `cancel`."""
         arguments = question(message, schema, url, source)
-        check_question(arguments)
         if self._ask is None:
             return Elicited(action="cancel", reason="There is nobody to ask here.")
-        answer = await self._ask(arguments)
-        if answer.action != "accept":
-            return answer
-        return read_answer(arguments, {"action": "accept", "content": answer.content}, model_of(schema))
+        return await self._ask(arguments)
 
     async def sample(
         self,

@@ -382,10 +382,10 @@ class Actions:
         """Record external calls as calls of the active agent, and start or reject them."""
         match action.refused:
             case "handed_over":
-                await context.commit(partial(self._ends.handed_over, context, action.events))
+                await context.commit(partial(self._outcomes.handed_over, context, action.events))
                 return
             case "invalid":
-                await context.commit(partial(self._ends.refused, context, action.events))
+                await context.commit(partial(self._outcomes.invalid, context, action.events))
                 return
             case None:
                 pass

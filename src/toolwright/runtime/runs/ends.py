@@ -9,13 +9,12 @@ from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
 from toolwright.core.journal.effects import Announce, Effect
-from toolwright.core.journal.units import Advance, Finish, Leaving, Release, Result
+from toolwright.core.journal.units import Advance, Finish, Leaving, Release
 from toolwright.core.json_value import JSONObject
-from toolwright.core.results import ToolResult
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventType
-from toolwright.core.threads.inbox import FAULT, InboxEvent
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Rounds
@@ -132,6 +131,15 @@ def _ends_family(context: RunContext, *, terminated: bool) -> bool:
     return terminated or not thread.link.resumable
 
 
+def read_outside_calls(context: RunContext, changes: Changes, events: Sequence[InboxEvent]) -> Sequence[Call]:
+    """Record the calls of these events as calls of the active agent; the caller settles each."""
+    calls = outside_calls(context, events, context.run.step_count + 1)
+    changes.read += tuple([event.event_id for event in events])
+    changes.calls |= {call.id: call for call in calls}
+    context.add_redacted(changes, queued_message(context, calls, context.next_seq(changes)))
+    return calls
+
+
 class RunEnds:
     """Ends runs and suspends failed ones; notifies parents, children and the next agent of a round.
 
@@ -170,7 +178,7 @@ class RunEnds:
         while True:
             all_changes = changed(changes.copy(), read=())
             await self.end_open_calls(context, all_changes, end)
-            self._decline(context, all_changes, context.joined_calls(), abandoned_results(context, end).what)
+            self.decline(context, all_changes, context.joined_calls(), abandoned_results(context, end).what)
             if context.run.calls_only and context.joined():
                 # the active agent is notified of the end
                 context.run = changed(context.run, calls_only=False)
@@ -193,36 +201,11 @@ class RunEnds:
             if outcome == "cancel":
                 end = End("cancelled")
 
-    def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
-        """Build the unit that rejects external calls addressed to an agent that has handed the thread over."""
-        changes = Changes()
-        self._decline(context, changes, events, "The thread was handed over to another agent")
-        return Next(kind=Result, changes=changes, run=context.run)
-
-    def refused(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
-        """Build the unit that rejects external calls whose arguments are not valid JSON."""
-        changes = Changes()
-        for call, event in zip(self._read(context, changes, events), events, strict=True):
-            error = f"Invalid arguments: {event.content[FAULT]}"
-            self._calls.settle(context, changes, call, ToolResult.fail(error, error_code="invalid_arguments"))
-        return Next(kind=Result, changes=changes, run=context.run)
-
-    def _decline(
-        self, context: RunContext, changes: Changes, events: Sequence[InboxEvent], what: str
-    ) -> None:
+    def decline(self, context: RunContext, changes: Changes, events: Sequence[InboxEvent], what: str) -> None:
         """Record external calls that will not start, with `what` as the reason."""
-        if not events:
-            return
-        for call in self._read(context, changes, events):
-            self._calls.refuse(context, changes, call, what)
-
-    def _read(self, context: RunContext, changes: Changes, events: Sequence[InboxEvent]) -> Sequence[Call]:
-        """Record the calls of these events as calls of the active agent; the caller settles each."""
-        calls = outside_calls(context, events, context.run.step_count + 1)
-        changes.read += tuple([event.event_id for event in events])
-        changes.calls |= {call.id: call for call in calls}
-        context.add_redacted(changes, queued_message(context, calls, context.next_seq(changes)))
-        return calls
+        if events:
+            for call in read_outside_calls(context, changes, events):
+                self._calls.refuse(context, changes, call, what)
 
     async def fail(self, context: RunContext, error: str, code: str | None = None) -> None:
         """End the run as failed because of its messages or its configuration."""

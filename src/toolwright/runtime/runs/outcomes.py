@@ -13,10 +13,11 @@ from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.units import Advance, Answer, Result
 from toolwright.core.model import ModelResponse
 from toolwright.core.requests.speaker import ComposedForm
-from toolwright.core.results import Outcome
+from toolwright.core.results import Outcome, ToolResult
 from toolwright.core.schemas.output import MOST_CORRECTIONS, OUTPUT_FAULT, FormedAnswer, InvalidAnswer
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import QueuedCall, Run, StopReason, Usage
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import AbandonedCallResults, Calls, can_run_concurrently
@@ -34,7 +35,7 @@ from toolwright.runtime.model.answer import (
     step_row,
     total_cost,
 )
-from toolwright.runtime.runs.ends import RunEnds
+from toolwright.runtime.runs.ends import RunEnds, read_outside_calls
 from toolwright.runtime.runs.loop import limit_end
 from toolwright.runtime.runs.outage import end_outage
 from toolwright.wire.event import step_event
@@ -180,6 +181,20 @@ class Outcomes:
         changes = Changes()
         self._calls.deliver(context, changes, call, await self._calls.bounded(context, changes, call))
         return self.with_next(context, changes, context.run)
+
+    def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
+        """Build the unit that rejects external calls addressed to an agent that has handed the thread over."""
+        changes = Changes()
+        self._ends.decline(context, changes, events, "The thread was handed over to another agent")
+        return Next(kind=Result, changes=changes, run=context.run)
+
+    def invalid(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
+        """Build the unit that rejects external calls whose arguments are not valid JSON."""
+        changes = Changes()
+        for call, event in zip(read_outside_calls(context, changes, events), events, strict=True):
+            error = f"Invalid arguments: {event.content[FAULT]}"
+            self._calls.settle(context, changes, call, ToolResult.fail(error, error_code="invalid_arguments"))
+        return Next(kind=Result, changes=changes, run=context.run)
 
     def with_next(self, context: RunContext, changes: Changes, run: Run) -> Next:
         """Add the consequences of a result: the next call is started, or the step ends."""
