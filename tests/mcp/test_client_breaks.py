@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
+import mcp_types as types
 import pytest
 
 from tests.mcp.client_rig import calling, hosting, meeting
 from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, encoded, error, result
 from tests.mcp.peers.peer import Transport
 from tests.mcp.peers.serving import Served, served
+from toolwright.adapters.mcp.transport import stdio_streams
 
 pytestmark = pytest.mark.anyio
 
@@ -142,3 +145,35 @@ async def test_a_process_that_ends_in_a_call_leaves_its_effect_unknown(peer: str
         error = json.loads((await host.run()).results["plain"])
     assert error["error_code"] == "mcp_broken_off"
     assert "the effect of the call is unknown" in error["error"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc": "2.0", "id": 7, "result": null}',
+        '{"jsonrpc": "2.0", "id": 7}',
+        '{"jsonrpc": "2.0", "id": 7, "error": "no"}',
+        '{"jsonrpc": "2.0", "id": 7, "error": {"message": "no code"}}',
+        r'{"jsonrpc": "2.0", "id": 7, "result": {"text": "\ud800"}}',
+        '{"jsonrpc": "2.0", "id": 7, "result": ' + '{"a": ' * 250 + "1" + "}" * 251,
+    ],
+)
+async def test_an_answer_of_a_process_that_is_no_message_ends_its_request(line: str) -> None:
+    message = await first_of(line)
+    assert isinstance(message, types.JSONRPCError)
+    assert (message.id, message.error.code) == (7, types.PARSE_ERROR)
+
+
+async def test_a_line_of_a_process_that_answers_nothing_is_passed_over() -> None:
+    lines = ["starting", "[7]", '{"id": true}', '{"id": null}', '{"id": 7, "method": "ask"}', "[" * 20_000]
+    message = await first_of(*lines, '{"jsonrpc": "2.0", "method": "notifications/message"}')
+    assert isinstance(message, types.JSONRPCNotification)
+
+
+async def first_of(*lines: str) -> object:
+    """Return the first message of a process that writes these lines."""
+    command = [sys.executable, "-c", "import sys; print(sys.argv[1], flush=True); sys.stdin.read()"]
+    async with stdio_streams("peer", [*command, "\n".join(lines)], {}, str) as (received, _):
+        message = await received.receive()
+    assert not isinstance(message, Exception)
+    return message.message

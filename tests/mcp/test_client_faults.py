@@ -10,7 +10,8 @@ import pytest
 from tests.mcp.client_rig import calling, configured, hosting, meeting
 from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, result
 from tests.mcp.peers.lists import WRONG_SCHEMAS
-from tests.mcp.peers.serving import Served, down, served
+from tests.mcp.peers.peer import Asked, Peer
+from tests.mcp.peers.serving import Served, down, served, started
 from toolwright.adapters.mcp.connection import McpConnection
 from toolwright.adapters.mcp.peer import MAX_MESSAGE
 from toolwright.adapters.mcp.transport import Lost
@@ -127,6 +128,18 @@ async def test_tools_with_wrong_schemas_are_left_out_one_by_one() -> None:
     assert not unusable & set(tools)
     assert set(WRONG_SCHEMAS) - set(tools) >= unusable
     assert "unknown_type" in told
+
+
+@pytest.mark.parametrize("page", [{}, {"tools": None}, {"tools": {"plain": TOOL}}])
+async def test_an_answer_without_a_list_of_tools_is_reported(page: JSONObject) -> None:
+    async def listed(asked: Asked) -> JSONObject:
+        return page
+
+    with started(Served(Peer(answers={"tools/list": listed}))) as peer:
+        async with hosting({"url": peer.url}, calling("own")) as host:
+            assert (await host.run()).results["own"] == "own result"
+            assert "The server's answer to tools/list has no list of tools." in await host.faults()
+            assert await host.tools() == []
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

@@ -1,14 +1,16 @@
 """Agents of one app that share a server, and attempts to get more of it than the configuration allows."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
 
 import toolwright as tw
 from tests.mcp.client_rig import calling
+from tests.mcp.peers.bare import Bare, Line, encoded
 from tests.mcp.peers.peer import Asked, JSONObject, Peer, tool
-from tests.mcp.peers.serving import Served, command, served
+from tests.mcp.peers.serving import Served, command, served, started
 from toolwright import testing
 from toolwright.adapters.executors.request import resolve
 from toolwright.adapters.mcp.peer import Peer as Caller
@@ -96,6 +98,32 @@ async def test_what_a_server_is_told_in_secret_is_in_no_error_and_no_log(
     assert (server.status == "ready") == (name == "plain")
     assert SECRET not in repr(server)
     assert [line for line in caplog.messages if SECRET in line] == []
+
+
+async def test_a_secret_in_a_message_that_the_sdk_cannot_read_is_in_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def call(message: JSONObject, line: Line) -> None:
+        async def messages() -> AsyncIterator[bytes]:
+            params = {
+                "progressToken": message["params"]["_meta"]["progressToken"],
+                "message": {"key": SECRET},
+            }
+            yield encoded({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+            yield encoded({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": SECRET}})
+            yield encoded({"jsonrpc": "2.0", "id": message["id"], "result": [SECRET]})
+
+        await line.stream(messages())
+
+    caplog.set_level("DEBUG")
+    with started(Served(Bare(answers={"tools/call": call}))) as peer:
+        headers = {"Authorization": "Bearer ${env.TOKEN}"}
+        app = tw.App(agents=[agent("a", peer.url, "plain", env={"TOKEN": SECRET}, headers=headers)])
+        async with testing.runtime(app) as rt:
+            (answer,) = await run(rt, "a")
+    assert '"error_code":"mcp_bad_answer"' in answer.content
+    assert "[redacted:TOKEN]" in caplog.text, "the SDK reports what it cannot read"
+    assert SECRET not in caplog.text
 
 
 async def test_a_connection_makes_room_for_others_only_while_no_call_is_in_progress_on_it() -> None:

@@ -139,6 +139,17 @@ def test_a_server_that_a_fetched_document_names_is_reached_only_if_it_is_public(
     assert "publicOnly" not in execution("http://169.254.169.254/", baseUrl="http://localhost:1/")
 
 
+@pytest.mark.parametrize("path", [".evil.test/a", "@evil.test/a", ":8080/a", "", "{host}/a"])
+def test_a_path_cannot_continue_the_host_of_its_server(path: str) -> None:
+    document = minimal(
+        paths={path: {"get": {"operationId": "get"}}, "/fine": {"get": {"operationId": "fine"}}}
+    )
+    tools = tw.openapi(document, base_url="https://api.zoo.test/")
+    assert [each.execution.url for each in tools if each.execution] == ["https://api.zoo.test/fine"]
+    [fault] = tools.faults
+    assert fault.message == f"its path {path!r} does not begin with '/'"
+
+
 KEY: dict[str, Any] = {"security": [{"apiKey": []}]}
 
 

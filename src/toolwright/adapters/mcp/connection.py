@@ -375,12 +375,16 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]
     for _ in range(MOST_PAGES):
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
         page = await session.client.list_tools(params=params)
+        listed = session.dispatcher.listed
+        if listed is None:
+            errors.append(ListingError(message="The server's answer to tools/list has no list of tools."))
+            return entries, errors
         refused = session.dispatcher.marked - {tool.name for tool in page.tools}
-        entries += _usable(session.dispatcher.listed, refused, errors)
+        entries += _usable(listed, refused, errors)
         cursor = page.next_cursor
         if not cursor or len(entries) > MOST_ENTRIES:
             break
-        size += await asyncio.to_thread(utf8_size, session.dispatcher.listed)
+        size += await asyncio.to_thread(utf8_size, listed)
         if size > MAX_MESSAGE:
             break
         if cursor in cursors:

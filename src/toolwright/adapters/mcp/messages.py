@@ -448,12 +448,12 @@ class _Progress:
 class ToolsDispatcher(JSONRPCDispatcher):
     """The SDK's dispatcher, extended for tool lists, tasks and progress.
 
-    `listed` are the tools of the last page as sent by the server, `marked` the names of the tools whose arguments are
-    also sent as headers. The SDK receives only the parts of tools that it needs, and validates no results: this package
-    does. `over` is set when the connection has ended.
+    `listed` are the tools of the last page as sent by the server, or None if it sent no list. `marked` are the names of
+    the tools whose arguments are also sent as headers. The SDK receives only the parts of tools that it needs, and
+    validates no results: this package does. `over` is set when the connection has ended.
     """
 
-    listed: list[Any]  # whatever the server sent
+    listed: list[Any] | None  # whatever the server sent
     marked: set[str]
 
     def __init__(self, *streams: Any, over: asyncio.Event) -> None:  # types of the SDK
@@ -479,8 +479,8 @@ class ToolsDispatcher(JSONRPCDispatcher):
         if method != "tools/list":
             return answer
         listed = answer.get("tools")
-        self.listed = listed if isinstance(listed, list) else []
-        marked = await asyncio.to_thread(_marked, self.listed)
+        self.listed = listed if isinstance(listed, list) else None
+        marked = await asyncio.to_thread(_marked, self.listed or [])
         self.marked = {each["name"] for each in marked}
         return {**answer, "tools": marked}
 

@@ -17,7 +17,7 @@ from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.text import brief, error_text, first_error
 
 MOST = 500  # characters
-_NO_MESSAGE = "it is not a message of the protocol"
+NO_MESSAGE = "it is not a message of the protocol"
 _PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
 
 
@@ -30,7 +30,7 @@ def error_line(error: BaseException) -> str:
         case OSError(filename=str(command)):
             return f"its command {brief(command, 200)!r} cannot be started: {error.strerror or error_text(error)}"
         case ValidationError():
-            return _NO_MESSAGE
+            return NO_MESSAGE
         case MCPError() if error.error.code == PARSE_ERROR:
             return _parsing_error(error.error.message)
         case MCPError():
@@ -52,7 +52,7 @@ def _http_error(response: httpx2.Response) -> str:
 def _parsing_error(message: str) -> str:
     for beginning in _PARSING:
         message = message.removeprefix(beginning)
-    return _NO_MESSAGE if "validation error" in message else brief(message, MOST)
+    return NO_MESSAGE if "validation error" in message else brief(message, MOST)
 
 
 MAX_MESSAGE = 36 * 1024 * 1024

@@ -19,10 +19,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolwright.adapters.mcp.messages import TASKS, CreatedTask, ToolsDispatcher
 from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, error_line
 from toolwright.adapters.mcp.transport import SESSION_ID, Lost, stdio_streams
+from toolwright.core.env.logs import logger
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import DISTRIBUTION
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.tools.mcp import McpTarget, Revision
+
+# The SDK's own loggers show the parts of a message that it cannot read: they are redacted as ours are.
+for _sdk_name in ("client", "mcp.client.sse", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher"):
+    logger(_sdk_name)
 
 REQUEST_TIMEOUT = 20.0
 """Timeout in seconds of all requests other than calls."""

@@ -28,7 +28,15 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from toolwright.adapters.executors.request import AddressRefused, AllowedNetwork
-from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, SESSION, SILENCE, Refused, check_values
+from toolwright.adapters.mcp.peer import (
+    CALLER,
+    MAX_MESSAGE,
+    NO_MESSAGE,
+    SESSION,
+    SILENCE,
+    Refused,
+    check_values,
+)
 from toolwright.core.env.logs import logger
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
@@ -331,19 +339,22 @@ async def _read(
             *lines, rest = piece.split(b"\n")
             for line in lines:
                 buffer += line
+                whole = bytes(buffer)
                 try:
-                    message = await _message(bytes(buffer))
+                    message = await _message(whole)
                 except Refused as refused:
                     log.warning("The MCP server %r is disconnected: %s", name, refused)
                     return
                 buffer.clear()
-                if isinstance(message, SessionMessage):
+                if isinstance(message, str):
+                    if junk < MOST_JUNK:
+                        junk += 1
+                        log.warning("The MCP server %r wrote an invalid message: %s", name, clean(message))
+                    message = await asyncio.to_thread(_unreadable_answer, whole)
+                if message is not None:
                     # The session has ended. Reading continues, because a process with a full pipe cannot end.
                     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                         await incoming.send(message)
-                elif message is not None and junk < MOST_JUNK:
-                    junk += 1
-                    log.warning("The MCP server %r wrote an invalid message: %s", name, clean(message))
             buffer += rest
             if len(buffer) > MAX_MESSAGE:
                 log.warning("The MCP server %r wrote a line of more than %d bytes.", name, MAX_MESSAGE)
@@ -362,6 +373,25 @@ async def _message(line: bytes) -> SessionMessage | str | None:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
         return line[:LONGEST_SHOWN].decode("utf-8", "replace")
+
+
+def _unreadable_answer(line: bytes) -> SessionMessage | None:
+    """Return the error for the request that an invalid answer names, or None for a line that is not an answer.
+
+    Without it the request would wait for its timeout.
+    """
+    try:
+        answer = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    match answer:
+        case {"method": _} | {"id": bool()}:
+            return None
+        case {"id": int() | str() as request}:
+            error = types.ErrorData(code=types.PARSE_ERROR, message=NO_MESSAGE)
+            return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=error))
+        case _:
+            return None
 
 
 async def _write(

@@ -83,6 +83,8 @@ def read_request(
     document: Document, base: str, path: str, method: str, item: Node, operation: Node
 ) -> JSONObject:
     """Return the schema and the execution of an operation. Raises `Refused`, and the libraries' errors."""
+    if not path.startswith("/"):  # it would continue the host of the base URL
+        raise Refused(f"its path {brief(repr(path), 100)} does not begin with '/'")
     reader = _schemas(document, "request")
     declared = [*_parameters(document, item, operation)]
     slots = _SLOT.findall(path)
