@@ -55,5 +55,7 @@ def test_an_error_in_the_file_is_one_line_of_every_command(empty: Shell) -> None
     for arguments in (["chat", "scout"], ["call", "look"], ["tools", "list"]):
         refused = empty.run(*arguments, "--app", "config.json")
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-        assert refused.stderr.startswith("toolwright: config.json: agents.0.config.modle is not a known field")
+        assert refused.stderr.startswith(
+            "toolwright: config.json: agents.0.config.modle is not a known field"
+        )
     assert not (empty.folder / "toolwright.db").exists()
