@@ -4,16 +4,20 @@ import asyncio
 import base64
 import socket
 import sqlite3
+from collections.abc import Sequence
 from importlib.metadata import metadata, version
 
 import pytest
+from cryptography.fernet import Fernet
 
+import toolwright as tw
 from tests.cli.shell import Shell
 from tests.models.wire_server import WireServer
 from tests.postgres_server import fresh_database
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import HEAD
 from toolwright.cli.doctor import EXTRAS
+from toolwright.testing import ScriptedModel
 
 
 def free_port() -> str:
@@ -221,6 +225,58 @@ async def test_broken_rows_on_postgres_are_named_alike(empty: Shell) -> None:
         await connection.close()
         empty.env["TOOLWRIGHT_DATABASE_URL"] = url
         assert broken_rows(empty) == NAMED
+
+
+async def _store_secret(url: str, keys: Sequence[str] = ()) -> None:
+    app = tw.App(agents=[tw.Agent("keeper", model=ScriptedModel([{"text": "Hi."}]))])
+    async with app.runtime(tw.Settings(database_url=url, encryption_keys=tuple(keys))) as rt:
+        await rt.threads.create("keeper", env={"TOKEN": "t-0123456789"})
+
+
+@pytest.mark.anyio
+async def test_secrets_that_the_configured_keys_cannot_decrypt_are_counted(empty: Shell) -> None:
+    old, new = [Fernet.generate_key().decode() for _ in range(2)]
+    await _store_secret(f"sqlite:///{empty.folder}/toolwright.db", [old])
+    missing = "1 secret cannot be read: TOOLWRIGHT_ENCRYPTION_KEYS does not have the key that encrypted it"
+    for keys, code, finding in (
+        (old, 0, ["ok", "encrypted with 1 configured key(s)"]),
+        (f"{new},{old}", 0, ["ok", "encrypted with 2 configured key(s)"]),
+        (new, 1, ["broken", missing]),
+    ):
+        empty.env["TOOLWRIGHT_ENCRYPTION_KEYS"] = keys
+        ended, found = findings(empty)
+        assert (ended, found["secrets"]) == (code, finding)
+
+
+@pytest.mark.anyio
+async def test_secrets_whose_key_file_is_lost_or_another_are_counted(empty: Shell) -> None:
+    await _store_secret(f"sqlite:///{empty.folder}/toolwright.db")
+    file = empty.folder / "toolwright.db.key"
+    assert findings(empty)[0] == 0
+    missing = f"1 secret cannot be read: the key file {file} does not have the key that encrypted it"
+    for text, said in (
+        (Fernet.generate_key().decode(), missing),
+        ("", "is empty. Restore its key."),
+        (None, missing),
+    ):
+        file.unlink()
+        if text is not None:
+            file.write_text(text, encoding="ascii")
+            file.chmod(0o600)
+        code, found = findings(empty)
+        assert (code, found["secrets"][0]) == (1, "broken")
+        assert said in found["secrets"][1]
+
+
+@pytest.mark.anyio
+async def test_secrets_on_postgres_are_compared_with_the_keys_alike(empty: Shell) -> None:
+    old, new = [Fernet.generate_key().decode() for _ in range(2)]
+    async with fresh_database() as url:
+        await _store_secret(url, [old])
+        empty.env["TOOLWRIGHT_DATABASE_URL"] = url
+        for keys, verdict in ((old, "ok"), (new, "broken"), ("", "broken")):
+            empty.env["TOOLWRIGHT_ENCRYPTION_KEYS"] = keys
+            assert findings(empty)[1]["secrets"][0] == verdict
 
 
 def test_a_database_that_newer_code_has_changed_is_refused(empty: Shell) -> None:

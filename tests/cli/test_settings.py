@@ -68,6 +68,17 @@ def test_settings_that_belong_together_are_taken(given: dict[str, Any]) -> None:
         ),
         ({**PEOPLE, "jwt_entity_claim": ""}, "jwt_entity_claim", "must not be empty"),
         *[
+            ({name: 2**31}, name, "must be at most 2147483647")
+            for name in (
+                "database_connections",
+                "max_steps",
+                "context_tokens",
+                "max_chain_depth",
+                "max_subagent_depth",
+                "concurrency",
+            )
+        ],
+        *[
             ({"public_keys": ["pk"], "jwt_jwks_url": url}, "jwt_jwks_url", "must begin with https://")
             for url in (
                 "http://id.example/k",
@@ -173,6 +184,46 @@ def test_a_server_without_a_folder_for_files_does_not_start(shell: Shell) -> Non
         "toolwright: The files folder 'app.py' cannot be written: Not a directory. "
         f"(error store_unavailable: see {REFERENCE})",
     )
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        (
+            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_ATTRIBUTE_COUNT_LIMIT": "x"},
+            "Telemetry cannot be set up with these variables (OTEL_…): OTEL_ATTRIBUTE_COUNT_LIMIT must be",
+        ),
+        (
+            {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_METRIC_EXPORT_INTERVAL": "-5"},
+            "Telemetry cannot be set up with these variables (OTEL_…): interval value -5.0 is invalid",
+        ),
+        ({"TOOLWRIGHT_SENTRY_DSN": "hidden"}, "TOOLWRIGHT_SENTRY_DSN (or SENTRY_DSN) is not a DSN of Sentry"),
+        (
+            {"SENTRY_DSN": "https://hidden@host"},
+            "TOOLWRIGHT_SENTRY_DSN (or SENTRY_DSN) is not a DSN of Sentry",
+        ),
+        (
+            {"SENTRY_DSN": "https://hidden@h:x/1"},
+            "TOOLWRIGHT_SENTRY_DSN (or SENTRY_DSN) is not a DSN of Sentry",
+        ),
+    ],
+)
+def test_a_variable_that_a_library_of_telemetry_refuses_is_one_sentence(
+    shell: Shell, variables: dict[str, str], said: str
+) -> None:
+    shell.env.update(variables)
+    code, line = shell.refused("serve", "app:app", "--port", "0")
+    assert code == 1
+    assert line.startswith(f"toolwright: {said}")
+    assert "hidden" not in line
+
+
+def test_a_variable_for_the_processes_of_uvicorn_is_not_read(shell: Shell) -> None:
+    shell.env["WEB_CONCURRENCY"] = "many"
+    with shell.start("serve", "--port", "0") as server:
+        server.until("Ctrl-C stops it.")
+        server.ctrl_c()
+        assert server.end() == 0
 
 
 def test_every_setting_stands_in_the_guide() -> None:

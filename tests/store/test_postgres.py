@@ -20,7 +20,7 @@ import toolwright as tw
 from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.motor.manual import ManualClock
 from toolwright.adapters.store.opening import open_postgres
-from toolwright.adapters.store.postgres.connection import Connection, PostgresRelay, connect
+from toolwright.adapters.store.postgres.connection import Connection, PostgresRelay, connect, store_error
 from toolwright.adapters.store.postgres.locks import PostgresLock
 from toolwright.adapters.system import new_id
 from toolwright.core.env.env import EnvChange
@@ -389,6 +389,18 @@ async def test_a_process_that_stands_still_in_a_transaction_keeps_no_other_waiti
         assert [event.event_id for event in await other.inbox("th_1")] == ["msg_b", "msg_a"]
         await frozen.close()
         await other.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TimeoutError(), "it did not answer in time"),
+        (TimeoutError(110, "Connection timed out"), "[Errno 110] Connection timed out"),
+        (ConnectionResetError(), "ConnectionResetError"),
+    ],
+)
+async def test_an_error_without_a_text_is_named_by_what_it_means(error: OSError, reason: str) -> None:
+    assert store_error(error).message == f"The journal on Postgres cannot be used: {reason}."
 
 
 async def test_a_database_that_cannot_be_reached_is_a_store_error():

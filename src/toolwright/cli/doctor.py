@@ -23,7 +23,7 @@ from toolwright.adapters.system import certificates
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
 from toolwright.cli.settings import declared, read_settings, the_app
-from toolwright.core.errors import DISTRIBUTION, ToolwrightError
+from toolwright.core.errors import DISTRIBUTION, CannotSeal, ToolwrightError
 from toolwright.core.journal.units import IDLE
 from toolwright.core.model import ModelRequest, ModelSettings
 from toolwright.core.text import quantity
@@ -246,11 +246,26 @@ def check_keys(settings: Settings) -> Finding:
     return Finding("keys", "ok", _counted(keys, "secret") + names + more)
 
 
-def check_secrets(settings: Settings) -> Finding:
-    """Check whether secrets can be stored, and which keys encrypt them."""
+async def check_secrets(settings: Settings) -> Finding:
+    """Check whether secrets can be stored, which keys encrypt them, and whether these decrypt the stored secrets."""
+    try:
+        unreadable = await upkeep.unreadable_secrets(settings)
+    except CannotSeal as error:
+        return Finding("secrets", "broken", error.message)
+    except ToolwrightError:
+        unreadable = 0  # check_database reports it
+    file = key_file(settings)
+    if unreadable:
+        count = f"{'at least ' if unreadable == upkeep.SECRETS else ''}{quantity(unreadable, 'secret')}"
+        where = "TOOLWRIGHT_ENCRYPTION_KEYS" if file is None else f"the key file {file}"
+        them = "it" if unreadable == 1 else "them"
+        return Finding(
+            "secrets",
+            "broken",
+            f"{count} cannot be read: {where} does not have the key that encrypted {them}",
+        )
     if settings.encryption_keys:
         return Finding("secrets", "ok", f"encrypted with {len(settings.encryption_keys)} configured key(s)")
-    file = key_file(settings)
     if file is not None:
         message = f"encrypted with the key file {file}" + (
             "" if file.exists() else ", created with the first secret"
@@ -373,7 +388,7 @@ def doctor(target: str | None, host: str, port: int, *, reach: bool) -> int:
         findings += [
             check_trust(os.environ),
             check_keys(settings),
-            check_secrets(settings),
+            run(check_secrets(settings)),
             check_address(settings, host, port),
         ]
     _print(findings)

@@ -186,6 +186,7 @@ class Server(uvicorn.Server):
             backlog=ACCEPTED_AT_ONCE,
             ws="none" if options.console is None else WEB_SOCKETS,
             lifespan="off",
+            workers=1,  # otherwise uvicorn reads WEB_CONCURRENCY, which has no effect here
             log_config=None,
             access_log=False,
             server_header=False,

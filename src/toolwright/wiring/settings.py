@@ -97,6 +97,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]
 Names = Annotated[tuple[str, ...], NoDecode]
 SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
 """Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""
+_LARGEST = 2**31 - 1  # of counts: every journal can store it
 _LARGEST_SECRET = 64 * 1024  # maximum bytes of such a file
 
 
@@ -200,8 +201,7 @@ class Settings(BaseSettings):
             10 minutes, or 0 with a journal in memory.
         max_chain_depth: Maximum length of a chain of agents that wake each other with messages. Default: 3.
         max_subagent_depth: Maximum depth of agents that call agents in child threads. Default: 8.
-        max_body: Maximum size of a request's body in bytes. Default: 10 MiB, and 36 MiB for
-            messages and agents.
+        max_body: Maximum size of a request's body in bytes. Default: 10 MiB, and 36 MiB for messages and agents.
         max_nesting: Maximum number of levels of objects and lists in a request's body, 4 to 64. Default: 64.
         max_json_values: Maximum number of JSON values in a request's body and in the response to an HTTP tool, 100 to
             1,000,000. Default: 100,000.
@@ -230,7 +230,7 @@ class Settings(BaseSettings):
     )
 
     database_url: str = Field(default="sqlite:///toolwright.db", repr=False)
-    database_connections: int = Field(default=20, ge=2)
+    database_connections: int = Field(default=20, ge=2, le=_LARGEST)
     cluster: str | None = Field(default=None, repr=False)
     node_url: str | None = None
     work: bool = True
@@ -246,12 +246,12 @@ class Settings(BaseSettings):
     cors_origins: Names = ()
     model: str | None = None
     embedder: str | None = None
-    max_steps: int = Field(default=50, ge=1)
-    context_tokens: int | None = Field(default=None, ge=LEAST_TOKENS)
+    max_steps: int = Field(default=50, ge=1, le=_LARGEST)
+    context_tokens: int | None = Field(default=None, ge=LEAST_TOKENS, le=_LARGEST)
     summary_model: str | None = None
     max_outage: Annotated[timedelta, Field(ge=timedelta(0))] | None = None
-    max_chain_depth: int = Field(default=3, ge=0)
-    max_subagent_depth: int = Field(default=8, ge=1)
+    max_chain_depth: int = Field(default=3, ge=0, le=_LARGEST)
+    max_subagent_depth: int = Field(default=8, ge=1, le=_LARGEST)
     max_body: int | None = Field(default=None, ge=1)
     max_nesting: int = Field(default=MAX_NESTING, ge=4, le=MAX_NESTING)
     max_json_values: int = Field(default=MAX_JSON_VALUES, ge=100, le=10 * MAX_JSON_VALUES)
@@ -262,7 +262,7 @@ class Settings(BaseSettings):
     docs: bool | Literal["open"] = True
     mcp_server: bool = False
     console: bool = False
-    concurrency: int = Field(default=1_000, ge=1)
+    concurrency: int = Field(default=1_000, ge=1, le=_LARGEST)
     sentry_dsn: str | None = Field(default=None, repr=False)
     trace_content: bool = False
     log: Literal["debug", "info", "warning", "error"] = "warning"

@@ -9,8 +9,9 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from toolwright.core.errors import install, missing_extra
+from toolwright.core.errors import DefinitionError, install, missing_extra
 from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.text import sentence
 from toolwright.wiring.settings import Settings
 
 _NONE = "none"
@@ -78,8 +79,8 @@ def open_telemetry(
 ) -> Telemetry | None:
     """Return the requested telemetry, or None if none is requested. `load` imports modules by name.
 
-    Raises `MissingExtra`, or `DefinitionError` for an unknown exporter. If only an endpoint is set and the extra is
-    missing, a warning is logged once.
+    Raises `MissingExtra`, or `DefinitionError` for an unknown exporter or an invalid variable. If only an endpoint is
+    set and the extra is missing, a warning is logged once.
     """
     choice = TelemetryChoice.read(settings, os.environ if environment is None else environment)
     if choice.disabled or not (choice or _is_set_up()):
@@ -101,6 +102,10 @@ def open_telemetry(
             return None
         extra = "sentry" if choice.sentry_dsn is not None else "telemetry"
         raise missing_extra("Telemetry", extra, error) from error
+    except (ValueError, OSError) as error:  # the libraries read their own variables
+        raise DefinitionError(
+            sentence(f"Telemetry cannot be set up with these variables (OTEL_…): {error}")
+        ) from error
     return opened
 
 

@@ -45,10 +45,11 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import assemble
-from toolwright.wiring.parts import Parts, check_exists, file_store, key_file, open_journal
+from toolwright.wiring.parts import Parts, check_exists, cipher_of, file_store, key_file, open_journal
 from toolwright.wiring.settings import MEMORY, Settings
 
 ALONE = "a process without TOOLWRIGHT_CLUSTER executes the runs"
+SECRETS = 1_000  # number of secrets whose keys are compared with the configured ones
 _POSTGRES = "toolwright.adapters.store.postgres"
 
 
@@ -180,6 +181,20 @@ async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:
         return []
     rows: Sequence[BrokenRow] = await _postgres("opening").inspect_postgres(settings.database_url)
     return rows
+
+
+async def unreadable_secrets(settings: Settings) -> int:
+    """Return the number of secrets that the encryption keys cannot decrypt: at most `SECRETS`, 0 for an older journal.
+
+    Raises `CannotSeal` if the key file cannot be read.
+    """
+    if _in_memory(settings) or await revision(settings) != HEAD:
+        return 0
+    cipher = cipher_of(settings)
+    keys = cipher.keys
+    async with _opened(settings) as store:
+        rows = await store.sealed_otherwise(cipher.key or "", SECRETS)
+    return sum([row.key not in keys for row in rows])
 
 
 def _in_memory(settings: Settings) -> bool:

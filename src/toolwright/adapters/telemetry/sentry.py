@@ -9,6 +9,7 @@ from sentry_sdk.integrations.otlp import OTLPIntegration
 
 from toolwright.adapters.telemetry.instruments import Failure
 from toolwright.core.env.logs import without_secrets
+from toolwright.core.errors import DefinitionError
 
 if TYPE_CHECKING:
     from sentry_sdk.types import Breadcrumb, BreadcrumbHint, Event, Hint
@@ -23,20 +24,25 @@ def begin(dsn: str) -> None:
     """Start sending spans and errors to Sentry, unless the program has set up Sentry itself.
 
     Nothing else is sent: no local variables, no request bodies, no data of other libraries. The secrets of the thread
-    being processed are redacted.
+    being processed are redacted. Raises `DefinitionError` for an invalid DSN.
     """
     if sentry_sdk.is_initialized():
         return
-    sentry_sdk.init(
-        dsn=dsn,
-        default_integrations=False,
-        auto_enabling_integrations=False,
-        integrations=[OTLPIntegration(setup_propagator=False), LoggingIntegration()],
-        include_local_variables=False,
-        max_request_body_size="never",
-        before_send=_clean,
-        before_breadcrumb=_clean_breadcrumb,
-    )
+    try:
+        sentry_sdk.init(
+            dsn=dsn,
+            default_integrations=False,
+            auto_enabling_integrations=False,
+            integrations=[OTLPIntegration(setup_propagator=False), LoggingIntegration()],
+            include_local_variables=False,
+            max_request_body_size="never",
+            before_send=_clean,
+            before_breadcrumb=_clean_breadcrumb,
+        )
+    except ValueError:
+        raise DefinitionError(
+            "TOOLWRIGHT_SENTRY_DSN (or SENTRY_DSN) is not a DSN of Sentry, as in https://KEY@HOST/PROJECT."
+        ) from None  # the library's error repeats parts of the DSN
 
 
 def report(failure: Failure) -> None:

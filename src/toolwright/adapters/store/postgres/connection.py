@@ -346,9 +346,8 @@ def store_error(error: BaseException) -> StoreError | Unwritable:
         refusal = Unwritable(sentence(f"The journal cannot hold this: {error}"))
         refusal.__cause__ = error
         return refusal
-    refusal = StoreError(
-        sentence(f"The journal on Postgres cannot be used: {str(error) or type(error).__name__}")
-    )
+    nameless = "it did not answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    refusal = StoreError(sentence(f"The journal on Postgres cannot be used: {str(error) or nameless}"))
     refusal.__cause__ = error
     return refusal
 
