@@ -563,5 +563,5 @@ async def test_what_skipped_and_failed_runs_have_said_is_sent_to_no_later_one(
         path = Path(folder) / "journal.db" if on_disk else None
         talk = Home(model=model, sides=1, policy=policy, path=path)
         talks.append(talk)
-        await play(talk, ops)
+        await play(talk, [("post", 1), *ops])  # the first message opens the thread that "again" reads
     assert not (factor <= 1.0 and model.refused)
