@@ -53,10 +53,10 @@ def test_stdout_has_the_protocol_alone_and_the_end_of_stdin_ends_it(shell: Shell
     assert "printed while the app is loaded" in done.stderr
 
 
-def test_a_line_that_is_no_message_is_passed_over(shell: Shell) -> None:
+def test_a_line_that_is_no_message_does_not_end_the_command(shell: Shell) -> None:
     shell.write("app.py", APP)
     done = shell.run("mcp", typed="{\nnull\n\n" + said(INITIALIZE))
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [None, None, 1]
 
 
 @pytest.mark.parametrize(("closed", "name"), [("<&-", "stdin"), (">&-", "stdout")])

@@ -10,9 +10,9 @@ import mcp_types as types
 import pytest
 
 from tests.mcp.client_rig import calling, hosting, meeting
-from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, encoded, error, result
+from tests.mcp.peers.bare import TOOL, Bare, JSONObject, Line, each_of, encoded, error, result
 from tests.mcp.peers.peer import Transport
-from tests.mcp.peers.serving import Served, served
+from tests.mcp.peers.serving import Served, served, started
 from toolwright.adapters.mcp.transport import stdio_streams
 
 pytestmark = pytest.mark.anyio
@@ -147,21 +147,37 @@ async def test_a_process_that_ends_in_a_call_leaves_its_effect_unknown(peer: str
     assert "the effect of the call is unknown" in error["error"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"jsonrpc": "2.0", "id": 7, "result": null}',
-        '{"jsonrpc": "2.0", "id": 7}',
-        '{"jsonrpc": "2.0", "id": 7, "error": "no"}',
-        '{"jsonrpc": "2.0", "id": 7, "error": {"message": "no code"}}',
-        r'{"jsonrpc": "2.0", "id": 7, "result": {"text": "\ud800"}}',
-        '{"jsonrpc": "2.0", "id": 7, "result": ' + '{"a": ' * 250 + "1" + "}" * 251,
-    ],
-)
+INVALID = [
+    '{"jsonrpc": "2.0", "id": ID, "result": null}',
+    '{"jsonrpc": "2.0", "id": ID}',
+    '{"jsonrpc": "2.0", "id": ID, "error": "no"}',
+    '{"jsonrpc": "2.0", "id": ID, "error": {"message": "no code"}}',
+    r'{"jsonrpc": "2.0", "id": ID, "result": {"text": "\ud800"}}',
+    '{"jsonrpc": "2.0", "id": ID, "result": ' + '{"a": ' * 250 + "1" + "}" * 251,
+]
+
+
+@pytest.mark.parametrize("line", INVALID)
 async def test_an_answer_of_a_process_that_is_no_message_ends_its_request(line: str) -> None:
-    message = await first_of(line)
+    message = await first_of(line.replace("ID", "7"))
     assert isinstance(message, types.JSONRPCError)
     assert (message.id, message.error.code) == (7, types.PARSE_ERROR)
+
+
+@pytest.mark.parametrize("way", ["json", "stream", "sse"])
+@pytest.mark.parametrize("body", INVALID)
+async def test_an_answer_over_http_that_is_no_message_ends_its_request(way: str, body: str) -> None:
+    async def call(message: JSONObject, line: Line) -> None:
+        sent = body.replace("ID", str(message["id"])).encode()
+        await (line.stream(each_of([sent])) if way == "stream" else line.answer(sent))
+
+    transport: Transport = "sse" if way == "sse" else "http"
+    with started(Served(Bare(answers={"tools/call": call}), transport=transport)) as peer:
+        server = {"url": peer.url, "transport": transport}
+        async with hosting(server, calling("plain")) as host:
+            await host.until(["plain"])
+            error = json.loads((await host.run()).results["plain"])
+    assert error["error_code"] == "mcp_bad_answer"
 
 
 async def test_a_line_of_a_process_that_answers_nothing_is_passed_over() -> None:

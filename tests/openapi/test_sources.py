@@ -64,6 +64,11 @@ async def test_a_path_a_text_and_an_object_are_the_same(tmp_path: Path) -> None:
         ("a: &a [1]\nb: *b\n", "names no earlier anchor"),
         ("a: &a [*a]\n", "names no earlier anchor"),
         (BOMB, "at most 1000000"),
+        ("openapi: 3.1.0\npaths: {/a: {}, /a: {}}\n", "an object has a duplicate key: '/a'"),
+        ("a: &a {b: 1}\nc: {<<: *a, <<: *a}\n", "an object has a duplicate key: '<<'"),
+        ('{"openapi": "3.1.0", "paths": {"/a": {}, "/a": {}}}', "an object has a duplicate key: '/a'"),
+        ("", "must not be empty"),
+        (" \n", "must not be empty"),
     ],
 )
 def test_an_invalid_document_is_reported_in_one_sentence(source: Any, message: str) -> None:
@@ -178,7 +183,7 @@ def test_the_names_of_variables_are_not_chosen_by_a_document_from_elsewhere() ->
 @pytest.mark.parametrize(
     "document",
     [
-        minimal(servers=[{"url": "http://zoo.test/${env.OTHER}"}]),
+        minimal(servers=[{"url": "http://zoo.test/{a}", "variables": {"a": {"default": "${env.OTHER}"}}}]),
         minimal(paths={"/${env.OTHER}": {"get": {"operationId": "get"}}}),
         minimal(operation=KEY, **scheme(**{"in": "cookie", "name": "${env.OTHER}"})),
         minimal(operation=KEY, **scheme(**{"in": "query", "name": "${env.OTHER}"})),
@@ -333,6 +338,21 @@ def test_errors_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_relative_server_without_an_address_needs_one() -> None:
     with pytest.raises(DefinitionError, match="set base_url"):
         tw.openapi(minimal(servers=[{"url": "/v1"}]))
+
+
+def test_a_variable_that_a_server_does_not_define_is_named() -> None:
+    servers = [{"url": "https://{region}.zoo.test/{version}", "variables": {"region": {"default": "eu"}}}]
+    with pytest.raises(DefinitionError, match=r"does not define its variable 'version'; set base_url"):
+        tw.openapi(minimal(servers=servers))
+    assert tw.openapi(minimal(servers=servers), base_url="https://zoo.test")
+
+
+@pytest.mark.parametrize("operation", ["x", 1, [], True])
+def test_an_operation_that_is_not_an_object_becomes_no_tool(operation: object) -> None:
+    tools = tw.openapi(minimal(paths={"/a": {"get": operation}, "/b": {"get": {}}}))
+    assert [tool.name for tool in tools] == ["get_b"]
+    [fault] = tools.faults
+    assert (fault.operation, fault.message) == ("GET /a", "it is not an object")
 
 
 def test_without_the_libraries_the_extra_is_named() -> None:

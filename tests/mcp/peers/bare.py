@@ -109,6 +109,7 @@ class Bare:
     get: int = 405  # the status of the answer to every GET
     revision: str | None = None  # for the same interface as the SDK's peers; both revisions are served
     hearing: Hearing = field(default_factory=Hearing)
+    events: "HttpLine | None" = None  # the stream of the older transport SSE, which has all answers
 
     async def over_stdio(self) -> None:
         """Serve this process's stdin and stdout until stdin closes; then the process exits."""
@@ -139,7 +140,7 @@ class Bare:
                 asyncio.LimitOverrunError,
                 asyncio.CancelledError,
             ):
-                await self._connection(reader, writer)
+                await self._connection(reader, writer, transport)
             writer.close()
 
         server = await asyncio.start_server(connected, sock=listener, limit=LONGEST)
@@ -149,13 +150,19 @@ class Bare:
             writer.transport.abort()
         await asyncio.gather(*[writer.wait_closed() for writer in connections], return_exceptions=True)
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, transport: str
+    ) -> None:
         writer.write(self.head)
         while head := await _head(reader):
             method, headers = head
             body = await reader.readexactly(int(headers.get("content-length", "0")))
-            line = HttpLine(writer, headers)
-            if method == "POST":
+            line = HttpLine(writer, headers, self.events)
+            if method == "GET" and transport == "sse":
+                self.events = HttpLine(writer, headers)
+                head_lines = b"HTTP/1.1 200 x\r\ncontent-type: text/event-stream\r\n\r\n"
+                await self.events.raw(head_lines + b"event: endpoint\ndata: /post\n\n")
+            elif method == "POST":
                 await self.take(json.loads(body), headers, line)
             else:
                 self.hearing.hear(f"({method})", {}, headers)
@@ -188,13 +195,20 @@ async def _head(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]] | No
 class HttpLine:
     """An HTTP connection, for one answer."""
 
-    def __init__(self, writer: asyncio.StreamWriter, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, writer: asyncio.StreamWriter, headers: Mapping[str, str], events: "HttpLine | None" = None
+    ) -> None:
         self._writer = writer
         self.headers = headers  # headers of the request
+        self._events = events
 
     async def answer(self, body: bytes) -> None:
-        """Send JSON with its length."""
-        await self.status(200, body, "content-type: application/json")
+        """Send JSON with its length, or as an event of the stream of the older transport."""
+        if self._events is None:
+            await self.status(200, body, "content-type: application/json")
+            return
+        await self._events.raw(b"event: message\ndata: " + body + b"\n\n")
+        await self.status(202)
 
     async def status(self, status: int, body: bytes = b"", *headers: str) -> None:
         """Send an answer with that status."""

@@ -10,10 +10,11 @@ import anyio.abc
 import mcp_types as types
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import MessageMetadata
+from mcp.shared.message import MessageMetadata, SessionMessage
 from mcp_types import JSONRPCNotification, RequestId
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from toolwright.adapters.mcp.peer import error_for_answer
 from toolwright.core.arguments.errors import join_errors
 from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.arguments.validator import validation_errors
@@ -499,6 +500,20 @@ class ToolsDispatcher(JSONRPCDispatcher):
             self._over.set()
             for each in self._progress.values():
                 each.pause.cancel()
+
+    async def _dispatch(
+        self,
+        item: SessionMessage | Exception,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        sender_ctx: contextvars.Context | None,
+    ) -> None:
+        """Deliver a message, or the error for the request whose answer the SSE transport could not parse."""
+        if isinstance(item, ValidationError):
+            # The first error is of the JSON, or of a request, which an answer is not: its input is the whole message.
+            [first, *_] = item.errors(include_url=False, include_context=False)
+            item = await asyncio.to_thread(error_for_answer, first["input"]) or item
+        await super()._dispatch(item, on_request, on_notify, sender_ctx)
 
     def _dispatch_notification(
         self,

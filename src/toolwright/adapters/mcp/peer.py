@@ -1,14 +1,16 @@
 """Peers of connections to MCP servers: error messages, limits, and the caller of each request."""
 
 import asyncio
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 import httpx2
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR
 from pydantic import ValidationError
 
@@ -73,6 +75,25 @@ async def check_values(message: bytes) -> None:
             await asyncio.to_thread(ValueCount(MAX_JSON_VALUES).add, message)
     except TooManyValues as error:
         raise Refused(f"The message is too large: {error}.") from None
+
+
+def error_for_answer(invalid: Any) -> SessionMessage | None:  # whatever the server sent
+    """Return the error for the request that an invalid answer names, or None for a value that is not an answer.
+
+    The answer is a JSON text or the value that it contains. Without the error the request would wait for its timeout.
+    """
+    try:
+        answer = json.loads(invalid) if isinstance(invalid, str | bytes) else invalid
+    except (ValueError, RecursionError):
+        return None
+    match answer:
+        case {"method": _} | {"id": bool()}:
+            return None
+        case {"id": int() | str() as request}:
+            error = types.ErrorData(code=PARSE_ERROR, message=NO_MESSAGE)
+            return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=error))
+        case _:
+            return None
 
 
 SILENCE = 300.0

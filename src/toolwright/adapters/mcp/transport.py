@@ -31,11 +31,11 @@ from toolwright.adapters.executors.request import AddressRefused, AllowedNetwork
 from toolwright.adapters.mcp.peer import (
     CALLER,
     MAX_MESSAGE,
-    NO_MESSAGE,
     SESSION,
     SILENCE,
     Refused,
     check_values,
+    error_for_answer,
 )
 from toolwright.core.env.logs import logger
 from toolwright.core.json_text import TooManyValues, ValueCount
@@ -350,7 +350,7 @@ async def _read(
                     if junk < MOST_JUNK:
                         junk += 1
                         log.warning("The MCP server %r wrote an invalid message: %s", name, clean(message))
-                    message = await asyncio.to_thread(_unreadable_answer, whole)
+                    message = await asyncio.to_thread(error_for_answer, whole)
                 if message is not None:
                     # The session has ended. Reading continues, because a process with a full pipe cannot end.
                     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -373,25 +373,6 @@ async def _message(line: bytes) -> SessionMessage | str | None:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
         return line[:LONGEST_SHOWN].decode("utf-8", "replace")
-
-
-def _unreadable_answer(line: bytes) -> SessionMessage | None:
-    """Return the error for the request that an invalid answer names, or None for a line that is not an answer.
-
-    Without it the request would wait for its timeout.
-    """
-    try:
-        answer = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    match answer:
-        case {"method": _} | {"id": bool()}:
-            return None
-        case {"id": int() | str() as request}:
-            error = types.ErrorData(code=types.PARSE_ERROR, message=NO_MESSAGE)
-            return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=error))
-        case _:
-            return None
 
 
 async def _write(

@@ -27,7 +27,7 @@ from toolwright.core.tools.http.execution import written_path
 from toolwright.core.tools.http.url_template import STYLES, percent
 
 Kind = Literal["json", "multipart", "urlencoded", "text", "file"]
-_SLOT = re.compile(r"\{([^{}]*)\}")
+SLOT = re.compile(r"\{([^{}]*)\}")
 # headers that the specification says to ignore
 _IGNORED = frozenset({"accept", "content-type", "authorization"})
 _MEDIA = re.compile(r"[\w.+*/-]+( *;[\w.+*/ =\"-]*)?", re.ASCII)
@@ -87,7 +87,7 @@ def read_request(
         raise Refused(f"its path {brief(repr(path), 100)} does not begin with '/'")
     reader = _schemas(document, "request")
     declared = [*_parameters(document, item, operation)]
-    slots = _SLOT.findall(path)
+    slots = SLOT.findall(path)
     arguments = _names(declared, slots)
     request = Request(url="", method=method)
     for parameter, raw in declared:
@@ -224,7 +224,7 @@ def _described(converted: JSON, description: str | None, reader: SchemaReader) -
 
 def _url_pieces(path: str, arguments: Mapping[tuple[str, str], str]) -> Iterator[str]:
     end = 0
-    for slot in _SLOT.finditer(path):
+    for slot in SLOT.finditer(path):
         yield literal(path[end : slot.start()])
         yield f"{{{arguments['path', slot[1]]}}}"
         end = slot.end()

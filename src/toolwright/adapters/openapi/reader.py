@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from toolwright.adapters.executors.http import open_exchange, unpacked
 from toolwright.adapters.executors.request import HttpFailure, ask_of, resolve
 from toolwright.adapters.openapi.operation import (
+    SLOT,
     Document,
     add_security,
     description_of,
@@ -33,7 +34,7 @@ from toolwright.adapters.openapi.operation import (
 from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.forms import form_error
-from toolwright.core.json_text import NotJson, parse_json
+from toolwright.core.json_text import NotJson, read_json
 from toolwright.core.json_value import JSON, JSONObject, has_more_values, plain
 from toolwright.core.limits import MAX_DOCUMENT, MAX_DOCUMENT_VALUES, MAX_NESTING
 from toolwright.core.text import brief, quantity, sentence
@@ -73,6 +74,8 @@ def load(source: object, folder: Path | None = None) -> JSONObject:
     """
     if isinstance(source, Mapping):
         return _checked(cast("Mapping[str, object]", source))
+    if isinstance(source, str) and not source.strip():
+        raise DefinitionError("The source of an OpenAPI document must not be empty.")
     if is_path(source):
         path = Path(folder or "", str(source))
         try:
@@ -139,7 +142,7 @@ def read(content: bytes) -> JSONObject:
         raise DefinitionError("The OpenAPI document is not UTF-8.") from None
     if text.lstrip()[:1] == "{":
         try:
-            return _checked(parse_json(text, values=MAX_DOCUMENT_VALUES))
+            return _checked(read_json(text, values=MAX_DOCUMENT_VALUES))
         except NotJson as error:
             not_json = str(error)
         try:
@@ -242,6 +245,8 @@ class _Composer:
         key = self._keys[-1]
         if key is None:
             raise yaml.YAMLError("a key must be a string")
+        if key in within:
+            raise yaml.YAMLError(f"an object has a duplicate key: {brief(repr(key), 100)}")
         within[key] = part
         self._keys[-1] = None
 
@@ -363,6 +368,8 @@ class _ApiReader:
         """Return the configuration of the operation's tool. Raises one of `_FAULTS`."""
         form, document = self._form, self._document
         resolved(operation.broken)
+        if not isinstance(cast("object", operation.node), Mapping):
+            raise Refused("it is not an object")
         if operation.method not in METHODS:
             raise Refused(f"tools cannot call the method {operation.method}")
         base = self._base(operation)
@@ -433,7 +440,12 @@ class _ApiReader:
     def _server(self, raw: Node) -> str:
         server = model_of(self._document, "Server", raw)
         url: str = server.url
-        for name, variable in cast("dict[str, Any]", server.variables or {}).items():
+        variables = cast("dict[str, Any]", server.variables or {})
+        for name in SLOT.findall(url):
+            if name not in variables:
+                why = f"the server {brief(repr(url), 100)} does not define its variable"
+                raise Refused(f"{why} {brief(repr(name), 100)}; set base_url")
+        for name, variable in variables.items():
             url = url.replace(f"{{{name}}}", str(variable.default))
         if self._url is not None:
             url = urljoin(self._url, url)

@@ -1,10 +1,12 @@
 """MCP server of the app: streamable HTTP at `/mcp` of the gateway, for services and people, and stdio."""
 
 import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from importlib.metadata import version
 from io import TextIOWrapper
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import anyio
 import mcp_types as types
@@ -19,6 +21,7 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.message import SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.responses import Response
@@ -27,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolwright.core import errors
 from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import MAX_NESTING
 from toolwright.core.mcp.offered import McpPermissions
 from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
@@ -181,13 +185,68 @@ async def serve_stdio(
     """Serve the runtime's tools over these streams. The host has the permissions of a service."""
     parts = McpParts(opened=lambda: runtime, caller=lambda _: SERVICE, permissions=permissions)
     server = mcp_server(parts)
-    lines = anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace"))
     written = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))
+
+    async def answer_error(error: types.JSONRPCError) -> None:
+        # to the stream of all answers: a second writer could write within the line of another answer
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await write_stream.send(SessionMessage(error))
+
+    # The SDK only iterates over the lines, and parses them as text or bytes.
+    lines = cast("anyio.AsyncFile[str]", _messages(stdin, answer_error))
     try:
         async with stdio_server(lines, written) as (read_stream, write_stream):
             await server.run(read_stream, write_stream, server.create_initialization_options())
     finally:
         await parts.aclose()
+
+
+async def _messages(
+    stdin: BinaryIO, answer_error: Callable[[types.JSONRPCError], Awaitable[None]]
+) -> AsyncGenerator[bytes]:
+    """Yield the lines that are messages. Other lines are answered here, because the SDK drops them and hosts wait."""
+    async for line in anyio.wrap_file(stdin):
+        if not line.strip():
+            continue
+        error = _line_error(line) if len(line) <= QUICK else await asyncio.to_thread(_line_error, line)
+        if error is None:
+            yield line
+        else:
+            await answer_error(error)
+
+
+def _line_error(line: bytes) -> types.JSONRPCError | None:
+    """Return the protocol's error for a line that is not a message, or None if it is one."""
+    error = _parse_error(line, MAX_NESTING, "message")
+    if error is None and not _is_message(line):
+        error = types.ErrorData(code=types.INVALID_REQUEST, message="The message is not one of JSON-RPC 2.0.")
+    return None if error is None else types.JSONRPCError(jsonrpc="2.0", id=_request_id(line), error=error)
+
+
+def _is_message(line: bytes) -> bool:
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        return False
+    # A request whose id is invalid is read as a notification, which is not answered.
+    return not isinstance(message, types.JSONRPCNotification) or "id" not in json.loads(line)
+
+
+def _request_id(line: bytes) -> str | int | None:
+    """Return the id of an invalid request, or None if it cannot be read or belongs to an answer."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    match request:
+        case {"id": bool()} | {"result": _} | {"error": _}:
+            return None
+        case {"id": int(request_id)}:
+            return request_id
+        case {"id": str(request_id)} if request_id.isprintable():  # no lone surrogates, which cannot be sent
+            return request_id
+        case _:
+            return None
 
 
 CALLER = "toolwright.caller"
@@ -395,17 +454,22 @@ async def _invalid_json_answer(body: bytes, nesting: int) -> Response | None:
     """Return the protocol's error for a body that is not JSON or is ambiguous JSON, or None if it is valid."""
     if not body:
         return None
+    if len(body) <= QUICK:
+        error = _parse_error(body, nesting, "body")
+    else:
+        error = await asyncio.to_thread(_parse_error, body, nesting, "body")
+    if error is None:
+        return None
+    error_body: JSONObject = {"code": error.code, "message": error.message}
+    return answer({"jsonrpc": "2.0", "id": None, "error": error_body}, 400)
+
+
+def _parse_error(text: bytes, nesting: int, name: str) -> types.ErrorData | None:
     try:
-        if len(body) <= QUICK:
-            read_json(body, nesting=nesting)
-        else:
-            await asyncio.to_thread(read_json, body, nesting=nesting)
+        read_json(text, nesting=nesting)
     except NotJson as error:
-        error_body: JSONObject = {
-            "code": types.PARSE_ERROR,
-            "message": sentence(f"The body is not valid JSON: {error}"),
-        }
-        return answer({"jsonrpc": "2.0", "id": None, "error": error_body}, 400)
+        message = sentence(f"The {name} is not valid JSON: {error}")
+        return types.ErrorData(code=types.PARSE_ERROR, message=message)
     return None
 
 
