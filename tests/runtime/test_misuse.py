@@ -1,13 +1,14 @@
 """Invalid arguments of the runtime's methods: one sentence of the right class, and nothing has changed."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolwright as tw
 from toolwright import testing
-from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.errors import InvalidRequest, NotFound, StoreError
 from toolwright.runtime.runtime import Runtime
 
 WRONG: Any = 5  # a value that no parameter accepts
@@ -172,3 +173,13 @@ async def test_the_name_of_a_tenv_is_validated_as_that_of_a_value(name: str) -> 
                 InvalidRequest, match=r"has the name .*: a name is printable, of 1 to 200 characters"
             ):
                 await runtime.threads.create("a", **given)  # type: ignore[arg-type]  # one of them
+
+
+@pytest.mark.anyio
+async def test_a_runtime_that_is_closed_says_so_for_reads_and_writes(tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'closed.db'}")
+    async with tw.App(agents=[tw.Agent("a")]).runtime(settings) as runtime:
+        thread = await runtime.threads.create("a")
+    for late in (runtime.threads.get(thread.id), runtime.threads.create("a")):
+        with pytest.raises(StoreError, match=r"^The journal is closed\.$"):
+            await late
