@@ -183,3 +183,20 @@ async def test_a_runtime_that_is_closed_says_so_for_reads_and_writes(tmp_path: P
     for late in (runtime.threads.get(thread.id), runtime.threads.create("a")):
         with pytest.raises(StoreError, match=r"^The journal is closed\.$"):
             await late
+
+
+@pytest.mark.anyio
+async def test_a_tool_that_returns_a_coroutine_reads_that_an_await_is_missing() -> None:
+    async def fetch() -> int:
+        return 1
+
+    @tw.tool(description="Fetch.")
+    async def forgot() -> object:
+        return {"rows": made}
+
+    made = fetch()
+    result = await tw.Toolset([forgot]).call("forgot", {})
+    made.close()
+    assert result.error == (
+        "The tool returned a value that is not JSON: rows is a coroutine: an await is missing."
+    )
