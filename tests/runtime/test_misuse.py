@@ -200,3 +200,13 @@ async def test_a_tool_that_returns_a_coroutine_reads_that_an_await_is_missing() 
     assert result.error == (
         "The tool returned a value that is not JSON: rows is a coroutine: an await is missing."
     )
+
+
+@pytest.mark.anyio
+async def test_a_status_that_does_not_exist_is_reported_and_does_not_match_nothing() -> None:
+    misspelt: Any = "runing"
+    async with testing.runtime(tw.App()) as runtime:
+        with pytest.raises(InvalidRequest, match=r"status must be 'queued', .* or 'skipped', not 'runing'\."):
+            await runtime.runs.list(status=misspelt)
+        with pytest.raises(InvalidRequest, match=r"status must be .*, not 'runing'\."):
+            await runtime.calls.list(status=("waiting", misspelt))
