@@ -1,9 +1,12 @@
 """Errors cross the wire: the client raises the same error as the runtime."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from tests.web.test_statuses import below
-from toolwright.client.http import CODES, error_from, retry_after
+from toolwright.client.http import CODES, error_from, retry_after, segment
 from toolwright.core import errors
 from toolwright.core.errors import InvalidRequest, TenvsRequired, ToolwrightError, VariablesRequired
 from toolwright.web.answers import INTERNAL, status_of
@@ -117,3 +120,20 @@ def test_strange_details_are_left_out() -> None:
     assert isinstance(
         error_from(400, {}, b'{"code": "tenvs_required", "missing": 3, "invalid": {}}'), TenvsRequired
     )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (5, "An id must be text, not 5."),
+        (None, "An id must be text, not None."),
+        (
+            SimpleNamespace(id="run_1"),
+            "An id must be text, not a value of the type SimpleNamespace: pass its .id.",
+        ),
+    ],
+)
+def test_an_object_instead_of_its_id_is_reported(wrong: Any, sentence: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        segment(wrong)
+    assert refused.value.message == sentence

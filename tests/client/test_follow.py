@@ -30,7 +30,7 @@ from tests.runtime.rig import running
 from toolwright.client import Client, Event, Run
 from toolwright.client.follow import signals
 from toolwright.client.http import Http, Identity
-from toolwright.core.errors import NotFound, Reset, StoreError, Unauthorized, Unreachable
+from toolwright.core.errors import InvalidRequest, NotFound, Reset, StoreError, Unauthorized, Unreachable
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
 from toolwright.core.threads.event import Topic
@@ -215,8 +215,10 @@ async def test_waiting_survives_a_server_that_stops_and_comes_back() -> None:
 async def test_waiting_has_an_end() -> None:
     async with serving(asking()) as api, client_of(api.port) as client:
         run_id, _ = await api.waiting()
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match=rf"The run '{run_id}' did not finish within 0\.05 seconds\."):
             await client.runs.wait(run_id, 0.05)
+        with pytest.raises(InvalidRequest, match="timeout must be a number of seconds, not '5'"):
+            await client.runs.wait(run_id, "5")  # type: ignore[arg-type]  # a user's mistake
         with pytest.raises(NotFound):
             await client.runs.wait("run_x")
 

@@ -1,13 +1,14 @@
 """Invalid arguments of the runtime's methods: one sentence of the right class, and nothing has changed."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolwright as tw
 from toolwright import testing
-from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.errors import InvalidRequest, NotFound, StoreError
 from toolwright.runtime.runtime import Runtime
 
 WRONG: Any = 5  # a value that no parameter accepts
@@ -172,3 +173,52 @@ async def test_the_name_of_a_tenv_is_validated_as_that_of_a_value(name: str) -> 
                 InvalidRequest, match=r"has the name .*: a name is printable, of 1 to 200 characters"
             ):
                 await runtime.threads.create("a", **given)  # type: ignore[arg-type]  # one of them
+
+
+@pytest.mark.anyio
+async def test_a_status_that_does_not_exist_is_reported_and_does_not_match_nothing() -> None:
+    misspelt: Any = "runing"
+    async with testing.runtime(tw.App()) as runtime:
+        with pytest.raises(InvalidRequest, match=r"status must be 'queued', .* or 'skipped', not 'runing'\."):
+            await runtime.runs.list(status=misspelt)
+        with pytest.raises(InvalidRequest, match=r"status must be .*, not 'runing'\."):
+            await runtime.calls.list(status=("waiting", misspelt))
+
+
+@pytest.mark.anyio
+async def test_a_wait_that_is_over_names_its_run_and_a_wrong_limit_is_reported() -> None:
+    model = testing.ScriptedModel([{"text": "Hi.", "delay": 600}])
+    async with testing.by_hand(tw.App(agents=[tw.Agent("a", model=model)])) as (runtime, _):
+        run = await runtime.threads.send((await runtime.threads.create("a")).id, "Go")
+        with pytest.raises(TimeoutError, match=rf"The run '{run.id}' did not finish within 0 seconds\."):
+            await runtime.runs.wait(run.id, 0)
+        for wrong in ("5", float("nan"), True):
+            with pytest.raises(InvalidRequest, match="timeout must be a number of seconds, not"):
+                await runtime.runs.wait(run.id, wrong)  # type: ignore[arg-type]  # a user's mistake
+
+
+@pytest.mark.anyio
+async def test_a_runtime_that_is_closed_says_so_for_reads_and_writes(tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path / 'closed.db'}")
+    async with tw.App(agents=[tw.Agent("a")]).runtime(settings) as runtime:
+        thread = await runtime.threads.create("a")
+    for late in (runtime.threads.get(thread.id), runtime.threads.create("a")):
+        with pytest.raises(StoreError, match=r"^The journal is closed\.$"):
+            await late
+
+
+@pytest.mark.anyio
+async def test_a_tool_that_returns_a_coroutine_reads_that_an_await_is_missing() -> None:
+    async def fetch() -> int:
+        return 1
+
+    @tw.tool(description="Fetch.")
+    async def forgot() -> object:
+        return {"rows": made}
+
+    made = fetch()
+    result = await tw.Toolset([forgot]).call("forgot", {})
+    made.close()
+    assert result.error == (
+        "The tool returned a value that is not JSON: rows is a coroutine: an await is missing."
+    )

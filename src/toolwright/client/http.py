@@ -367,6 +367,9 @@ class Http:
 
 def segment(text: str) -> str:
     """Return an id as one segment of a path. Raises `InvalidRequest` if that is impossible."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        advice = ": pass its .id" if isinstance(getattr(text, "id", None), str) else ""
+        raise errors.InvalidRequest(f"An id must be text, not {brief_value(text)}{advice}.")
     if not text:
         raise errors.InvalidRequest("An id must be non-empty text.")
     try:

@@ -1,12 +1,12 @@
 """Runs over HTTP: read, follow, wait for, cancel and retry them; their results and events."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from toolwright.client.follow import CONNECTED, follow, signals
 from toolwright.client.http import RETRIABLE, Http, segment
 from toolwright.core.agents.run_result import RunDone, RunEvent, RunResult, last_text
+from toolwright.core.concurrency import within
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.schemas.meta import Call as ResultCall
@@ -217,7 +217,7 @@ class Runs:
         The run is read after each connection and at its end; in between, its event stream is followed.
         """
         is_connected = False
-        async with asyncio.timeout(timeout):
+        async with within(timeout, run_id):
             while True:
                 try:
                     async with aclosing(signals(self._http, f"{_path(run_id)}/stream")) as events:

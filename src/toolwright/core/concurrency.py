@@ -5,14 +5,15 @@ import contextlib
 import ctypes
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from heapq import heapify, heappop, heappush
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
 
+from toolwright.core.checks import brief_value, invalid_value, is_number
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import is_large
 from toolwright.core.results import ToolResult
@@ -27,6 +28,21 @@ async def in_thread_if_large(measured: object, call: Callable[P, T], *args: P.ar
     if is_large(measured):
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
+
+
+@asynccontextmanager
+async def within(timeout: float | None, run_id: str) -> AsyncGenerator[None]:
+    """Limit a wait for a run. Raises `TimeoutError`, with the run, after `timeout` seconds (None: never)."""
+    if timeout is not None and (not is_number(timeout) or timeout != timeout):  # NaN would never be reached
+        raise invalid_value("timeout", f"must be a number of seconds, not {brief_value(timeout)}")
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"The run {run_id!r} did not finish within {timeout} seconds.") from error
 
 
 class DaemonThreads(Executor):

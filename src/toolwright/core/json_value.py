@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -365,6 +365,8 @@ def _serialised(value: object, path: Path) -> object:
         if isinstance(value, Decimal) and not value.is_finite():
             raise _path_error(path, f"is {value}, which JSON cannot represent")
         return str(value) if isinstance(value, PurePath) else to_jsonable_python(value)
+    if isinstance(value, Coroutine):
+        raise _path_error(path, "is a coroutine: an await is missing")
     raise _path_error(path, f"is of the type {type(value).__name__}, which JSON cannot represent")
 
 

@@ -1,6 +1,7 @@
 """Services of the runtime: checks of parameters before they reach a store, and commits of effects outside runs."""
 
 import logging
+from collections.abc import Sequence
 
 from toolwright.core.checks import Kinds, brief_value, invalid_value, misfit
 from toolwright.core.errors import NotFound, StoreError
@@ -57,6 +58,14 @@ def by_text(name: str, value: str | None) -> str | None:
         refuse_object(name.removesuffix("_id"), value)
         raise invalid_value(name, NOT_WRITABLE)
     return value
+
+
+def by_choice(name: str, value: str | Sequence[str] | None, choices: Sequence[str]) -> None:
+    """Raise `InvalidRequest` unless the value, or each value of a list, is one of the choices."""
+    for each in (value,) if value is None or isinstance(value, str) else value:
+        if each is not None and each not in choices:
+            *first, last = map(repr, choices)
+            raise invalid_value(name, f"must be {', '.join(first)} or {last}, not {brief_value(each)}")
 
 
 def page(limit: int, offset: int = 0) -> None:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from toolwright.core import errors
 from toolwright.core.agents.active import ActiveAgent
@@ -44,7 +44,16 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.env import clean_arguments, clean_call
 from toolwright.runtime.files import FileKeeper, StoredFiles
-from toolwright.runtime.journal import Services, by_kind, by_list, by_text, can_be_id, page, refuse_object
+from toolwright.runtime.journal import (
+    Services,
+    by_choice,
+    by_kind,
+    by_list,
+    by_text,
+    can_be_id,
+    page,
+    refuse_object,
+)
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import MAX_PAYLOAD, outcome_event, tool_event
@@ -221,6 +230,7 @@ class PendingCalls:
         page(limit, offset)
         by_text("run_id", run_id)
         by_list("status", status, str, "statuses")
+        by_choice("status", status, get_args(CallStatus))
         by_text("space_id", space_id)
         by_text("agent", agent)
         calls = await self._store.calls(

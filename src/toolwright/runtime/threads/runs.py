@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import ExitStack, aclosing, suppress
-from types import NoneType
-from typing import cast
+from typing import cast, get_args
 
 from toolwright.core.agents.run_result import RunEvent, RunResult
+from toolwright.core.concurrency import within
 from toolwright.core.errors import NotFailed, NotFound, RunOver, ThreadBusy, ThreadTerminated, ToolwrightError
 from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.units import Conflict, RequestCancel, RetryRun
@@ -19,7 +19,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
 from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.journal import Services, by_id, by_kind, by_text, page
+from toolwright.runtime.journal import Services, by_choice, by_id, by_text, page
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import is_own
 from toolwright.runtime.threads.results import PAGE, RunResults
@@ -83,6 +83,7 @@ class Runs:
         """Return runs, newest first; `agent` is an agent's name or id."""
         page(limit, offset)
         by_text("status", status)
+        by_choice("status", status, get_args(RunStatus))
         by_text("agent", agent)
         by_text("thread_id", thread_id)
         agent = None if agent is None else await self._agents.id_of(agent)
@@ -116,10 +117,7 @@ class Runs:
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """Return the run once it has finished. Raises `TimeoutError` after `timeout` seconds."""
-        by_kind("timeout", timeout, (int, float, NoneType), "a number of seconds")
-        if timeout is None:
-            return await self._until(run_id, ENDS, _has_ended)
-        async with asyncio.timeout(timeout):
+        async with within(timeout, run_id):
             return await self._until(run_id, ENDS, _has_ended)
 
     async def wait_for_input(
