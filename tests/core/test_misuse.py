@@ -15,6 +15,7 @@ from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.files import checked_path
 from toolwright.core.schemas.output import Output
 from toolwright.core.state.memory import MemoryState
+from toolwright.core.state.state import form_of
 from toolwright.core.text import quantity, sentence
 
 WRONG: Any = 5  # a value that no parameter accepts
@@ -358,6 +359,34 @@ def test_one_is_no_plural(number: float, said: str) -> None:
     assert quantity(number, "byte") == said
     assert quantity(1, "property") == "1 property"
     assert quantity(3, "property") == "3 properties"
+
+
+class WithFunction(BaseModel):
+    """JSON Schema cannot describe its field."""
+
+    rule: Callable[[int], int]
+
+
+class Unfinished(BaseModel):
+    """A class that its field names is never defined."""
+
+    next: "Undefined"  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+
+@pytest.mark.parametrize("declared", [WithFunction, Unfinished])
+def test_a_class_that_pydantic_cannot_describe_is_an_error_of_its_declaration(declared: Any) -> None:
+    doors: list[Callable[[], object]] = [
+        lambda: tw.Agent("a", instructions="I.", output=declared),
+        lambda: tw.Agent("a", instructions="I.", output=list[declared]),
+        lambda: tw.Prompt("a", "p", output=declared),
+        lambda: Output(declared),
+        lambda: form_of(declared),
+    ]
+    for door in doors:
+        with pytest.raises((DefinitionError, InvalidRequest), match=r"cannot be used: .*\.$") as caught:
+            door()
+        assert "\n" not in caught.value.message
+        assert "http" not in caught.value.message
 
 
 ODD_SCHEMA: Any = {

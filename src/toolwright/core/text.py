@@ -57,6 +57,11 @@ def sentence(text: str) -> str:
     return stripped if stripped.endswith((".", "!", "?", "…")) else f"{stripped}."
 
 
+def pydantic_reason(error: Exception) -> str:
+    """Return the message of pydantic's error about a type as one sentence, without the link to its documentation."""
+    return sentence(" ".join(str(error).partition("For further information")[0].split()))
+
+
 def quantity(number: int | float, noun: str) -> str:
     """Return the number and the noun, in the plural unless the number is 1."""
     count = f"{number:g}" if isinstance(number, float) else str(number)

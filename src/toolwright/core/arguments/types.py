@@ -20,7 +20,7 @@ from toolwright.core.arguments.binding import fresh, is_plain_scalar, is_shared,
 from toolwright.core.env.env import Secret
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import plain
-from toolwright.core.text import sentence
+from toolwright.core.text import pydantic_reason, sentence
 
 
 def adapter_of(annotation: Any, what: str) -> pydantic.TypeAdapter[object]:  # any annotation
@@ -36,8 +36,7 @@ def adapter_of(annotation: Any, what: str) -> pydantic.TypeAdapter[object]:  # a
         pydantic.PydanticSchemaGenerationError,
         SchemaError,
     ) as error:
-        why = " ".join(str(error).partition("For further information")[0].split())
-        raise DefinitionError(sentence(f"{what} cannot be used: {why}")) from error
+        raise DefinitionError(f"{what} cannot be used: {pydantic_reason(error)}") from error
 
 
 def confused(members: tuple[Any, ...]) -> bool:  # any annotations

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Protocol, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from toolwright.core.arguments.errors import FieldError, built_errors, join_errors
 from toolwright.core.arguments.types import adapter_of
@@ -16,7 +16,7 @@ from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, dumps, plain
 from toolwright.core.model import AnswerSchema, ModelResponse
 from toolwright.core.schemas.schema_tool import read_schema
-from toolwright.core.text import error_text
+from toolwright.core.text import error_text, pydantic_reason
 from toolwright.core.threads.message import Message
 from toolwright.core.value import value
 
@@ -45,7 +45,10 @@ class Output:
             self._adapter = adapter_of(declared, what)
             try:
                 schema = plain(self._adapter.json_schema())
-            except (InvalidJSON, ValueError, TypeError) as error:  # the types of pydantic's own errors
+            except PydanticUserError as error:
+                raise DefinitionError(f"{what} cannot be used: {pydantic_reason(error)}") from error
+            # A method of the user's type can raise these.
+            except (InvalidJSON, ValueError, TypeError) as error:
                 raise DefinitionError(f"{what} is a type that JSON Schema cannot describe.") from error
         self.schema = read_schema(what, cast("object", schema))
         self._validator = ResultValidator(self.schema, "output")

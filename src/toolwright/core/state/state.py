@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PydanticUserError
 
 from toolwright.core.checks import brief_value
 from toolwright.core.env.env import EnvType, Tenvs
@@ -14,6 +14,7 @@ from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.state import checks as given
 from toolwright.core.state.sandbox import CodeHandle
+from toolwright.core.text import pydantic_reason
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.message import Message
@@ -63,7 +64,12 @@ def form_of(schema: object) -> JSONObject:
         return {"type": "object", "properties": {}}
     model = model_of(schema)
     if model is not None:
-        schema = model.model_json_schema()
+        try:
+            schema = model.model_json_schema()
+        except PydanticUserError as error:
+            raise InvalidRequest(
+                f"The schema of a question cannot be used: {pydantic_reason(error)}"
+            ) from error
     copy = plain(schema)
     if not isinstance(copy, dict) or copy.get("type") != "object":
         raise InvalidRequest(
