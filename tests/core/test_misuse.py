@@ -361,6 +361,27 @@ def test_one_is_no_plural(number: float, said: str) -> None:
     assert quantity(3, "property") == "3 properties"
 
 
+@pytest.mark.parametrize("wrong", ["false", 0, None, []])
+@pytest.mark.parametrize("name", ["visible", "is_async", "read_only", "idempotent", "destructive"])
+def test_a_flag_of_a_tool_that_is_not_true_or_false_is_refused(name: str, wrong: Any) -> None:
+    options: Any = {name: wrong}
+    doors: list[Callable[[], object]] = [
+        lambda: tw.Tool(name="greet", description="Greet.", kind="external", **options)
+    ]
+    if name != "is_async":
+        doors.append(lambda: tw.tool(**options)(plain))
+    for door in doors:
+        with pytest.raises(DefinitionError, match=f"{name} must be true or false, not"):
+            door()
+
+
+@pytest.mark.parametrize("name", ["inbox_preview", "expose_as_tool", "shared_memory"])
+def test_a_flag_of_an_agent_that_is_not_true_or_false_is_refused(name: str) -> None:
+    options: Any = {name: "no"}
+    with pytest.raises(DefinitionError, match=f"{name} must be true or false, not 'no'"):
+        tw.Agent("a", "p", **options)
+
+
 class WithFunction(BaseModel):
     """JSON Schema cannot describe its field."""
 

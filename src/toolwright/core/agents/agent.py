@@ -253,7 +253,8 @@ class Agent:
             )
         self._check_sides(subject)
         check_kind(f"{subject}: description", self.description, str, "text")
-        check_kind(f"{subject}: expose_as_tool", self.expose_as_tool, bool, "true or false")
+        for name in ("inbox_preview", "expose_as_tool"):
+            check_kind(f"{subject}: {name}", getattr(self, name), bool, "true or false")
         check_exposed(subject, self.expose_as_tool, self.tool_description)
         check_values(subject, self.tenvs, self.env)
         check_list(f"{subject}: user_env", self.user_env, str, "names")

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.arguments.signature import Handler, Signature, first_paragraph, read_signature
 from toolwright.core.arguments.validator import ArgumentValidator, ResultValidator
-from toolwright.core.checks import brief_value, check_line
+from toolwright.core.checks import brief_value, check_kind, check_line
 from toolwright.core.env.env import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError, missing_extra
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
@@ -85,6 +85,7 @@ _WAITING: frozenset[Kind] = frozenset({"external", "space"})
 _SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
 _CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
 _NAMED_ELSEWHERE: frozenset[Kind] = frozenset({*_CONFIGURED, "mcp"})
+_FLAGS = ("visible", "is_async", "read_only", "idempotent", "destructive")
 _LONGEST = 1e9  # seconds, about thirty years: a deadline that a date can represent
 _BY_KIND = float("nan")  # compared by identity; any other NaN is rejected
 _SHOWN_BY_KIND = cast("bool", object())  # likewise
@@ -311,6 +312,8 @@ def _check(tool: Tool) -> None:
     has_none = not isinstance(tool.description, str) or not tool.description.strip()  # type: ignore[redundant-expr]  # same
     if has_none and tool.meta is None:
         raise DefinitionError(f"Tool {tool.name!r} needs a description: give description= or a docstring.")
+    for name in _FLAGS:
+        check_kind(f"Tool {tool.name!r}: {name}", getattr(tool, name), bool, "true or false")
     if tool.timeout is not None and not _is_duration(tool.timeout):
         raise DefinitionError(
             f"Tool {tool.name!r}: timeout must be a positive number of seconds, at most 10**9, or None, "
