@@ -1,11 +1,13 @@
 """Errors cross the wire: the client raises the same error as the runtime."""
 
+from collections.abc import Awaitable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.web.test_statuses import below
+from toolwright.client import Client
 from toolwright.client.http import CODES, error_from, retry_after, segment
 from toolwright.core import errors
 from toolwright.core.errors import InvalidRequest, TenvsRequired, ToolwrightError, VariablesRequired
@@ -137,3 +139,31 @@ def test_an_object_instead_of_its_id_is_reported(wrong: Any, sentence: str) -> N
     with pytest.raises(InvalidRequest) as refused:
         segment(wrong)
     assert refused.value.message == sentence
+
+
+WRONG: Any = [{"name": "weekly"}]
+SECRET: Any = "sk-1234567890"
+
+
+@pytest.mark.anyio
+async def test_values_that_are_no_list_or_object_are_reported_before_a_request() -> None:
+    names = "must be an object of names and values"
+    async with Client("http://127.0.0.1:1") as client:
+        threads, agents = client.threads, client.agents
+        doors: list[tuple[Awaitable[object], str]] = [
+            (agents.set_plans("a", WRONG), "changes must be a list of PlanChange values, not one with"),
+            (agents.set_goals("a", WRONG), "changes must be a list of GoalChange values, not one with"),
+            (agents.set_memories("a", WRONG), "changes must be a list of MemoryChange values, not one with"),
+            (threads.set_env("thr_1", SECRET), f"env {names}."),
+            (client.entities.set_env("ent_1", SECRET), f"env {names}."),
+            (threads.create("a", env=SECRET), f"env {names}."),
+            (threads.create("a", tenvs=SECRET), f"tenvs {names}."),
+            (threads.create("a", arguments=WRONG), f"arguments {names}."),
+            (threads.send("thr_1", "Hi", WRONG), "attachments must be a list of attachments, not one with"),
+            (client.calls.list(status=WRONG), "status must be a list of statuses, not one with"),
+        ]
+        for door, words in doors:
+            with pytest.raises(InvalidRequest) as refused:
+                await door
+            assert refused.value.message.startswith(words)
+            assert SECRET not in refused.value.message

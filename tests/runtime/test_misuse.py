@@ -222,3 +222,12 @@ async def test_a_tool_that_returns_a_coroutine_reads_that_an_await_is_missing() 
     assert result.error == (
         "The tool returned a value that is not JSON: rows is a coroutine: an await is missing."
     )
+
+
+@pytest.mark.anyio
+async def test_changes_that_are_none_are_reported() -> None:
+    none: Any = None
+    async with testing.runtime(tw.App(agents=[tw.Agent("a", instructions="I.")])) as rt:
+        for door in (rt.minds.set_goals, rt.minds.set_memories, rt.minds.set_plans):
+            with pytest.raises(InvalidRequest, match=r"changes must be a list of .* values, not None"):
+                await door("a", none)

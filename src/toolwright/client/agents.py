@@ -1,12 +1,13 @@
 """Agents over HTTP, with their memory, goals, plans, MCP servers and inboxes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from pydantic.alias_generators import to_camel
 
 from toolwright.client.http import Http, Repeat, segment
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
+from toolwright.core.checks import by_list
 from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.wire.agent import (
     Agent,
@@ -20,6 +21,8 @@ from toolwright.wire.agent import (
     SystemPrompt,
 )
 from toolwright.wire.shape import Items, read, read_field, read_list
+
+_CHANGES: Mapping[str, type[object]] = {"goals": GoalChange, "memories": MemoryChange, "plans": PlanChange}
 
 
 class Blocks:
@@ -258,6 +261,8 @@ class Agents:
         user_id: str | None = None,
         repeat: Repeat = "unsent",
     ) -> JSON:
+        kind = _CHANGES[noun]
+        by_list("changes", changes, kind, f"{kind.__name__} values", required=True)
         items: list[JSON] = [
             {to_camel(name): said for name, said in asdict(each).items()} for each in changes
         ]

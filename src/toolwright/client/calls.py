@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from toolwright.client.follow import follow
 from toolwright.client.http import Http, segment
+from toolwright.core.checks import by_list, by_names
 from toolwright.core.env.env import EnvType, EnvVar
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, plain
@@ -21,6 +22,7 @@ Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
 
 def values_json(env: Values) -> JSONObject:
     """Render the values for a request body."""
+    by_names("env", env)
     return {
         name: {"value": each.value, "type": each.type} if isinstance(each, EnvVar) else plain(each)
         for name, each in env.items()
@@ -78,7 +80,7 @@ class Calls:
     ) -> Items[Call]:
         """Return calls, oldest first. Without `status`, only open calls."""
         query = {
-            "status": None if status is None else _joined(status),
+            "status": None if status is None else _joined("status", status, "statuses"),
             "runId": run_id,
             "limit": limit,
             "offset": offset,
@@ -107,7 +109,9 @@ class Calls:
         Open calls are offered again after a reconnect, so claim a call before you execute it. Close the generator with
         `contextlib.aclosing`. `Worker` does all of this.
         """
-        query = "" if tools is None else f"?tools={quote(_joined(tools), safe=',')}"
+        query = ""
+        if tools is not None:
+            query = f"?tools={quote(_joined('tools', tools, 'names of tools'), safe=',')}"
         async with aclosing(follow(self._http, f"/api/tools/stream{query}", None)) as events:
             async for event in events:
                 if event.type == OFFERED:
@@ -136,9 +140,12 @@ def _path(call_id: str) -> str:
     return f"/api/calls/{segment(call_id)}"
 
 
-def _joined(names: str | Sequence[str]) -> str:
+def _joined(field: str, names: str | Sequence[str], expected: str) -> str:
     """Return the names as one value of a query. A single one, given as text, is not split."""
-    return names if isinstance(names, str) else ",".join(names)
+    if isinstance(names, str):
+        return names
+    by_list(field, names, str, expected)
+    return ",".join(names)
 
 
 def _outcome(result: JSON | ToolResult, error: str | None) -> JSONObject:

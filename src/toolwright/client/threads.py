@@ -7,6 +7,7 @@ from toolwright.client.follow import follow
 from toolwright.client.http import Http, segment
 from toolwright.client.runs import RunResults
 from toolwright.core.agents.run_result import RunEvent
+from toolwright.core.checks import by_list, by_names
 from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject, plain, plain_names
 from toolwright.core.results import Attachment
@@ -40,6 +41,9 @@ class Threads:
         Raises `TenvsRequired` with the names that are `missing` and `invalid`. The request is not retried if the
         answer is lost (`AnswerLost`), because it could create two threads.
         """
+        for name, given in (("tenvs", tenvs), ("arguments", arguments)):
+            if given is not None:
+                by_names(name, given)
         fields: dict[str, JSON | None] = {
             "userId": user_id,
             "env": None if env is None else values_json(env),
@@ -85,6 +89,7 @@ class Threads:
         On return the message is stored. The request is not retried if the answer is lost (`AnswerLost`), because the
         message could be sent twice; `messages` shows whether it was stored.
         """
+        by_list("attachments", attachments, Attachment, "attachments")
         body: JSONObject = {"content": content}
         if attachments:
             body["attachments"] = [attachment_to_json(each) for each in attachments]

@@ -64,6 +64,19 @@ def check_list(what: str, value: object, kinds: Kinds, expected: str) -> None:
         raise DefinitionError(f"{what} must be a list of {expected}, not {wrong}.")
 
 
+def by_list(name: str, value: object, kinds: Kinds, expected: str, *, required: bool = False) -> None:
+    """Raise `InvalidRequest` unless the value is a list of these types, or None if it is not `required`."""
+    wrong = None if value is None and not required else misfit(value, kinds)
+    if wrong is not None:
+        raise invalid_value(name, f"must be a list of {expected}, not {wrong}")
+
+
+def by_names(name: str, value: object) -> None:
+    """Raise `InvalidRequest` unless the value is a mapping. The message does not quote it: it can be a secret."""
+    if not isinstance(value, Mapping):
+        raise invalid_value(name, "must be an object of names and values")
+
+
 def check_callee(what: str, value: object) -> None:
     """Raise `DefinitionError` for a value that is often mistaken for a tool, and name the correct alternative."""
     name = getattr(value, "name", None)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from toolwright.core.checks import Kinds, brief_value, invalid_value, misfit
+from toolwright.core.checks import Kinds, brief_value, invalid_value
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.journal.effects import Effect, traced
 from toolwright.core.journal.retention import SweepThreads
@@ -43,13 +43,6 @@ def by_kind(name: str, value: object, kinds: Kinds, expected: str) -> None:
     """Raise `InvalidRequest` unless the value is of one of these types."""
     if not isinstance(value, kinds):
         raise invalid_value(name, f"must be {expected}, not {brief_value(value)}")
-
-
-def by_list(name: str, value: object, kinds: Kinds, expected: str) -> None:
-    """Raise `InvalidRequest` unless the value is a list of these types, or None."""
-    wrong = None if value is None else misfit(value, kinds)
-    if wrong is not None:
-        raise invalid_value(name, f"must be a list of {expected}, not {wrong}")
 
 
 def by_text(name: str, value: str | None) -> str | None:

@@ -19,7 +19,7 @@ from toolwright.core.agents.memory import (
     read_query,
 )
 from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
-from toolwright.core.checks import invalid_value
+from toolwright.core.checks import by_list, invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
     AddPassage,
@@ -40,7 +40,7 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.minds import Keepers, check_mind
-from toolwright.runtime.journal import EffectCommits, Services, by_id, by_kind, by_list, page
+from toolwright.runtime.journal import EffectCommits, Services, by_id, by_kind, page
 
 if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # not loaded by most apps

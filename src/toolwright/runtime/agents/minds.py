@@ -23,7 +23,7 @@ from toolwright.core.agents.mind import (
     next_run,
 )
 from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
-from toolwright.core.checks import invalid_value
+from toolwright.core.checks import by_list, invalid_value
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError
 from toolwright.core.journal.effects import (
@@ -47,7 +47,7 @@ from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import Record, changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Deliveries
-from toolwright.runtime.journal import EffectCommits, Services, by_kind, by_list, can_be_id, page
+from toolwright.runtime.journal import EffectCommits, Services, by_kind, can_be_id, page
 
 
 async def person_of(store: Store, user_id: str) -> str:
@@ -216,7 +216,7 @@ class Minds:
         self, agent: str, changes: Sequence[GoalChange], *, user_id: str | None = None
     ) -> Sequence[Goal]:
         """Create and change goals. Return all goals after that, the oldest first."""
-        by_list("changes", changes, GoalChange, "GoalChange values")
+        by_list("changes", changes, GoalChange, "GoalChange values", required=True)
         return await self._set(GOALS, await self._keepers.keeper_id(agent, user_id), changes)
 
     async def drop_goal(self, agent: str, goal_id: str, *, user_id: str | None = None) -> None:
@@ -233,7 +233,7 @@ class Minds:
         self, agent: str, changes: Sequence[MemoryChange], *, user_id: str | None = None
     ) -> Sequence[Memory]:
         """Store values by key. Return all memories after that, by key."""
-        by_list("changes", changes, MemoryChange, "MemoryChange values")
+        by_list("changes", changes, MemoryChange, "MemoryChange values", required=True)
         return await self._set(MEMORIES, await self._keepers.keeper_id(agent, user_id), changes)
 
     async def drop_memory(self, agent: str, key: str, *, user_id: str | None = None) -> None:
@@ -251,7 +251,7 @@ class Minds:
 
         Raises `InvalidRequest` also for an agent that cannot have a home thread, in which plans are executed.
         """
-        by_list("changes", changes, PlanChange, "PlanChange values")
+        by_list("changes", changes, PlanChange, "PlanChange values", required=True)
         agent_id = (await self._agents.get(agent)).id
         if changes:
             require_home_tenvs(await self._agents.missing_home_tenvs(agent_id))

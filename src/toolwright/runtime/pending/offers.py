@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.checks import by_list
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.reads import Offer
 from toolwright.core.journal.store import Outage
@@ -20,7 +21,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Follower
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.journal import Services, by_list
+from toolwright.runtime.journal import Services
 from toolwright.runtime.threads.events import Subscription
 from toolwright.wire.call import arguments_json
 

@@ -12,6 +12,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.broken_rows import Rows, broken_rows, ended_early
+from toolwright.core.checks import by_list
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.files import FileChange, FileDrafts
@@ -48,7 +49,6 @@ from toolwright.runtime.journal import (
     Services,
     by_choice,
     by_kind,
-    by_list,
     by_text,
     can_be_id,
     page,

@@ -12,6 +12,7 @@ from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.broken_rows import exists
+from toolwright.core.checks import by_list
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
@@ -34,7 +35,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.runtime.files import FileKeeper, StoredFiles
-from toolwright.runtime.journal import Services, by_id, by_kind, by_list, by_text, page
+from toolwright.runtime.journal import Services, by_id, by_kind, by_text, page
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import kept_ref
