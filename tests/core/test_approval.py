@@ -173,6 +173,22 @@ async def test_outside_a_run_nothing_is_asked_and_nothing_is_called() -> None:
     assert result.error == "Tool 'count' needs an approval, and only a run can wait for it."
 
 
+async def test_an_argument_that_a_call_omits_is_not_among_those_of_the_function() -> None:
+    seen: list[JSONObject] = []
+
+    def several(arguments: JSONObject) -> bool:
+        seen.append(arguments)
+        return int(str(arguments.get("copies", 1))) > 1
+
+    @tw.tool(requires_approval=several)
+    async def order(title: str, copies: int = 1) -> str:
+        """Order a book."""
+        return f"{copies} of {title}"
+
+    assert (await tw.Toolset([order]).call("order", {"title": "Dune"})).result == "1 of Dune"
+    assert seen == [{"title": "Dune"}]
+
+
 async def test_outside_a_run_a_call_that_needs_none_is_made() -> None:
     tools = tw.Toolset([counting(over_ten)])
     assert (await tools.call("count", {"n": 10})).result == 10

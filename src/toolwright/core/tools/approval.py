@@ -32,11 +32,12 @@ _log = logger("toolwright.approval")
 class Approval:
     """The approval that a tool's calls require before they start. Raises `DefinitionError` if it is invalid.
 
-    `when` gets the validated arguments and returns whether this call needs approval. Without it every call does. It can
-    be async; an exception or a duration of more than 30 seconds counts as yes. `by` is who may answer: `anyone` who may
-    submit the result of such a call (D24), only a `service`, only a `person` who can see the call, or the persons with
-    these ids or external ids. After `expires_in` seconds the call is refused; None means no limit. With `edit` an
-    approver may change the arguments, with `reason` they may give a reason, which the model reads.
+    `when` gets the validated arguments and returns whether this call needs approval. Without it every call does. An
+    argument that the model omits is not among them, even if it has a default. `when` can be async; an exception or a
+    duration of more than 30 seconds counts as yes. `by` is who may answer: `anyone` who may submit the
+    result of such a call (D24), only a `service`, only a `person` who can see the call, or the persons with these ids
+    or external ids. After `expires_in` seconds the call is refused; None means no limit. With `edit` an approver may
+    change the arguments, with `reason` they may give a reason, which the model reads.
     """
 
     when: Predicate | None = None
@@ -52,7 +53,7 @@ class Approval:
             )
         if self.when is not None and not takes_one(self.when):
             raise DefinitionError(
-                "An approval's when must accept one parameter, a dict of all arguments, as in lambda arguments: …."
+                "An approval's when must accept one parameter, a dict of the arguments, as in lambda arguments: …."
             )
         for name, message in faults({"by": self.by, "edit": self.edit, "reason": self.reason}):
             raise DefinitionError(f"An approval's {name} {message}.")
