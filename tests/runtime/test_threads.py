@@ -150,7 +150,7 @@ async def test_a_database_that_is_deleted_under_a_process_takes_no_more_commits(
 def test_settings_refuse_names_and_databases_that_do_not_exist() -> None:
     with pytest.raises(DefinitionError, match="databas_url"):
         tw.Settings(databas_url="sqlite:///x.db")  # type: ignore[call-arg]
-    for url in ("sqlite:x.db", "sqlite://x.db", "sqlite:///:memory:", "mysql://x"):
+    for url in ("sqlite:x.db", "sqlite://x.db", "sqlite:///:memory:", "sqlite:///x.db?mode=ro", "mysql://x"):
         with pytest.raises(DefinitionError, match=r"memory|sqlite:///"):
             tw.Settings(database_url=url)
 

@@ -442,6 +442,8 @@ class Settings(BaseSettings):
                 "database_url must begin with sqlite:/// (and a path), postgresql:// or memory://, "
                 f"not {url_scheme(value)!r}"
             )
+        if value.startswith("sqlite:///") and "?" in value:
+            raise ValueError("a SQLite URL has no options: what follows sqlite:/// is the path of the file")
         if value.startswith("postgres") and not _has_ports(value):
             raise ValueError(
                 "the port of a Postgres server must be a number from 1 to 65535; in a user name or password, write the "
@@ -471,8 +473,7 @@ class Settings(BaseSettings):
             return value
         if value.strip() == "0":
             return timedelta(0)
-        duration = read_duration(value)
-        return timedelta.max if duration is None else duration
+        return read_duration(value) or timedelta.max
 
     @field_validator("log", "log_format", mode="before")
     @classmethod
@@ -506,8 +507,7 @@ class Settings(BaseSettings):
     def files_folder(self) -> Path | None:
         """The folder of files, or None if they are stored elsewhere."""
         if self.files_url is None:
-            path = self.sqlite_path
-            if path is not None:
+            if (path := self.sqlite_path) is not None:
                 return path.with_name(f"{path.name}.files")
             return None if self.database_url.startswith(MEMORY) else Path("toolwright.files")
         if self.files_url.startswith(("s3://", MEMORY)):
