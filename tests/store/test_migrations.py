@@ -159,6 +159,31 @@ async def test_a_failing_migration_leaves_the_old_schema_and_may_be_tried_again(
     assert await tables(old) >= NEW_TABLES
 
 
+class FullAtCommit(sqlite3.Connection):
+    """A connection to a file whose disk is full when a transaction is committed."""
+
+    def commit(self) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+
+@pytest.mark.parametrize("place", ["connect", "commit"])
+async def test_a_file_that_cannot_be_written_during_its_migration_is_reported_in_words(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect_to_full_disk(path: Path) -> sqlite3.Connection:
+        if place == "connect":
+            raise sqlite3.OperationalError("disk I/O error")
+        return sqlite3.connect(path, isolation_level=None, factory=FullAtCommit)
+
+    path = tmp_path / "full.db"
+    with monkeypatch.context() as full:
+        full.setattr(migrate, "connect", connect_to_full_disk)
+        with pytest.raises(StoreError, match="cannot be migrated, and stays as it was: disk I/O error"):
+            schema.upgrade_sqlite(path)
+    schema.upgrade_sqlite(path)
+    assert schema.sqlite_revision(path)[0] == schema.HEAD
+
+
 async def test_a_database_that_newer_code_has_migrated_is_refused(old: str) -> None:
     await execute(old, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreError, match="'9999'"):

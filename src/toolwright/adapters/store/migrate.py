@@ -37,10 +37,14 @@ def migrate(connection: Connection) -> None:
         connection.execute(text("DELETE FROM compatibility"))
         connection.execute(text("INSERT INTO compatibility (least) VALUES (:least)"), {"least": LEAST})
     except DBAPIError as error:
-        raise StoreError(
-            sentence(f"The database cannot be migrated, and stays as it was: {error.orig}")
-            + " Fix the cause, then run `toolwright db upgrade`."
-        ) from error
+        raise _failed(error) from error
+
+
+def _failed(error: DBAPIError) -> StoreError:
+    return StoreError(
+        sentence(f"The database cannot be migrated, and stays as it was: {error.orig}")
+        + " Fix the cause, then run `toolwright db upgrade`."
+    )
 
 
 def sqlite_engine(path: Path) -> sqlalchemy.Engine:
@@ -59,8 +63,12 @@ def sqlite_engine(path: Path) -> sqlalchemy.Engine:
 
 
 def migrate_sqlite(path: Path) -> None:
-    """Migrate an SQLite file, in one transaction."""
+    """Migrate an SQLite file, in one transaction. Raises `StoreError`, also if the disk is full at its commit."""
     engine = sqlite_engine(path)
-    with engine.begin() as connection:
-        migrate(connection)
-    engine.dispose()
+    try:
+        with engine.begin() as connection:
+            migrate(connection)
+    except DBAPIError as error:
+        raise _failed(error) from error
+    finally:
+        engine.dispose()
