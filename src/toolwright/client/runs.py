@@ -217,7 +217,7 @@ class Runs:
         The run is read after each connection and at its end; in between, its event stream is followed.
         """
         is_connected = False
-        async with within(timeout, run_id):
+        async with within(timeout, f"The run {run_id!r} did not finish within {timeout} seconds."):
             while True:
                 try:
                     async with aclosing(signals(self._http, f"{_path(run_id)}/stream")) as events:

@@ -31,8 +31,8 @@ async def in_thread_if_large(measured: object, call: Callable[P, T], *args: P.ar
 
 
 @asynccontextmanager
-async def within(timeout: float | None, run_id: str) -> AsyncGenerator[None]:
-    """Limit a wait for a run. Raises `TimeoutError`, with the run, after `timeout` seconds (None: never)."""
+async def within(timeout: float | None, late: str) -> AsyncGenerator[None]:
+    """Raise `TimeoutError` with the message `late` if the block takes more than `timeout` seconds (None: no limit)."""
     if timeout is not None and (not is_number(timeout) or timeout != timeout):  # NaN would never be reached
         raise invalid_value("timeout", f"must be a number of seconds, not {brief_value(timeout)}")
     limit = asyncio.timeout(timeout)
@@ -40,9 +40,9 @@ async def within(timeout: float | None, run_id: str) -> AsyncGenerator[None]:
         async with limit:
             yield
     except TimeoutError as error:
-        if not limit.expired():
+        if not limit.expired():  # a timeout of the block itself
             raise
-        raise TimeoutError(f"The run {run_id!r} did not finish within {timeout} seconds.") from error
+        raise TimeoutError(late) from error
 
 
 class DaemonThreads(Executor):

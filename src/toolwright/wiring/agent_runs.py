@@ -24,6 +24,7 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import CallWaiting, RunDone, RunEvent, RunResult, TextDelta
 from toolwright.core.checks import brief_value, is_number
+from toolwright.core.concurrency import within
 from toolwright.core.json_value import JSON
 from toolwright.core.results import Attachment, ToolResult
 from toolwright.core.value import changed
@@ -407,14 +408,9 @@ async def run(
         raise errors.InvalidRequest(
             f"timeout must be a positive number of seconds, not {brief_value(timeout)}."
         )
-    limit = asyncio.timeout(timeout)
-    try:
-        async with limit, running:
-            return await running.finished()
-    except TimeoutError as error:
-        if not limit.expired():  # the timeout of `approve`
-            raise
-        raise TimeoutError(f"The run did not finish within {timeout} seconds and was cancelled.") from error
+    late = f"The run did not finish within {timeout} seconds and was cancelled."
+    async with within(timeout, late), running:
+        return await running.finished()
 
 
 def _called_like(

@@ -117,7 +117,7 @@ class Runs:
 
     async def wait(self, run_id: str, timeout: float | None = None) -> Run:
         """Return the run once it has finished. Raises `TimeoutError` after `timeout` seconds."""
-        async with within(timeout, run_id):
+        async with within(timeout, f"The run {run_id!r} did not finish within {timeout} seconds."):
             return await self._until(run_id, ENDS, _has_ended)
 
     async def wait_for_input(

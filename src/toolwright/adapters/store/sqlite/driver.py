@@ -68,10 +68,12 @@ class SqliteReaders:
 
     async def _in_thread(self, read: Callable[[_Read[T]], T], reading: _Read[T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, read, reading)
+            running = asyncio.get_running_loop().run_in_executor(self._threads, read, reading)
         except RuntimeError as error:  # the threads are shut down
             raise StoreError("The journal is closed.") from error
-        except sqlite3.Error as error:
+        try:
+            return await running
+        except (sqlite3.Error, RuntimeError) as error:
             raise StoreError(sentence(f"The journal cannot be read: {error}")) from error
 
     async def close(self) -> None:
