@@ -8,6 +8,7 @@ import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import Context, copy_context
 from heapq import heapify, heappop, heappush
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -43,6 +44,49 @@ async def within(timeout: float | None, late: str) -> AsyncGenerator[None]:
         if not limit.expired():  # a timeout of the block itself
             raise
         raise TimeoutError(late) from error
+
+
+def start_task(work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+    """Start a task that can outlive its caller, without the caller's context variables."""
+    return asyncio.get_running_loop().create_task(work, name=name, context=Context())
+
+
+class Callers:
+    """Contexts of the callers that wait for a run, by thread. The runs of these threads are executed in copies of them.
+
+    All other runs are executed in the context of the scheduler, which has no caller's values: those posted over HTTP,
+    and those that outlive their caller.
+    """
+
+    def __init__(self) -> None:
+        self._contexts: dict[str, Context] = {}
+
+    @contextmanager
+    def executing(self, thread_id: str) -> Generator[None]:
+        """Execute the runs of the thread and of its children in the current context within the block.
+
+        If another caller waits for the thread, its context is kept: the message joins that caller's run.
+        """
+        context = self._contexts.setdefault(thread_id, copy_context())
+        try:
+            yield
+        finally:
+            for each in [each for each, known in self._contexts.items() if known is context]:
+                del self._contexts[each]
+
+    def add_child(self, child_id: str, parent_id: str) -> None:
+        """Execute the runs of a child thread in the context of its parent."""
+        if (context := self._contexts.get(parent_id)) is not None:
+            self._contexts.setdefault(child_id, context)
+
+    async def execute(self, thread_id: str, work: Coroutine[Any, Any, T]) -> T:
+        """Execute work of the thread, in the context of its caller if one waits."""
+        context = self._contexts.get(thread_id)
+        if context is None:
+            return await work
+        return await asyncio.get_running_loop().create_task(
+            work, name=f"run {thread_id}", context=context.copy()
+        )
 
 
 class DaemonThreads(Executor):

@@ -186,6 +186,7 @@ class ComposedRequests:
         self._catalog = catalog
         self._agents = agents
         self._store = services.store
+        self._callers = services.callers
         self._threads = threads
         self._runs = runs
         self._clock = services.clock
@@ -197,8 +198,9 @@ class ComposedRequests:
         """Start a request, and wait for its solution. Cancelling the wait cancels the run."""
         new = await self._new(config, schema, context)
         try:
-            run = await self._start(new)
-            return await self.solution(run.id)
+            with self._callers.executing(new.thread.id):
+                run = await self._start(new)
+                return await self.solution(run.id)
         except asyncio.CancelledError:
             await self._cancel(new.thread.id)
             raise

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TypeAlias
 
+from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
@@ -89,7 +90,7 @@ class _Shared:
     async def outcome(self) -> None:
         """Run or join the check. Raises `StoreError`."""
         if self._task is None or (self._task.done() and self._clock.monotonic() >= self._until):
-            self._task = asyncio.create_task(self._trial(), name="health")
+            self._task = start_task(self._trial(), "health")
             self._task.add_done_callback(self._end)
         done, _ = await asyncio.wait([self._task], timeout=PATIENCE)
         if not done:

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import field
 
 from toolwright.core.checks import Kinds, brief_value, invalid_value
+from toolwright.core.concurrency import Callers
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.journal.effects import Effect, traced
 from toolwright.core.journal.retention import SweepThreads
@@ -78,7 +80,10 @@ log = logging.getLogger("toolwright.runtime")
 
 @value
 class Services:
-    """The services that most classes of the runtime share: the journal, the motor that executes runs, clock and ids."""
+    """The services that most classes of the runtime share: the journal, the motor that executes runs, clock and ids.
+
+    `callers` has the callers in this process that wait for their run.
+    """
 
     store: Store
     motor: Motor
@@ -86,6 +91,7 @@ class Services:
     clock: Clock
     new_id: NewId
     telemetry: Telemetry | None = None
+    callers: Callers = field(default_factory=Callers)
 
 
 class EffectCommits:

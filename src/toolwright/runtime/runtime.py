@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.concurrency import start_task
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.units import Node
 from toolwright.core.requests.speaker import Solution
@@ -77,6 +78,7 @@ class Runtime:
         self.agents = agents
         self._store = services.store
         self._motor = services.motor
+        self._callers = services.callers
         self._drainer = drainer
         self._timers = timers
         self.threads = threads
@@ -165,11 +167,15 @@ class Runtime:
         return self._motor.is_only_driver
 
     @contextmanager
-    def raising_failures(self, thread_id: str) -> Generator[None]:
-        """Log no warnings for failed runs of the thread within the block, because the caller raises them."""
+    def calling(self, thread_id: str) -> Generator[None]:
+        """Execute the thread's runs in the context of the block, whose caller waits for them and raises their failures.
+
+        Failed runs of the thread are not logged as warnings then.
+        """
         self._drainer.raised.add(thread_id)
         try:
-            yield
+            with self._callers.executing(thread_id):
+                yield
         finally:
             self._drainer.raised.discard(thread_id)
 
@@ -177,13 +183,13 @@ class Runtime:
         """Start to execute runs."""
         await self._motor.start(self._timers, self._drainer.nudge)
         self._tasks = [
-            asyncio.create_task(self._housekeeper.run(), name="toolwright-housekeeping"),
-            asyncio.create_task(self._clock_watch.run(), name="toolwright-clock"),
-            asyncio.create_task(self.offers.run(), name="toolwright-offers"),
-            asyncio.create_task(self.requests.run(), name="toolwright-requests"),
+            start_task(self._housekeeper.run(), "toolwright-housekeeping"),
+            start_task(self._clock_watch.run(), "toolwright-clock"),
+            start_task(self.offers.run(), "toolwright-offers"),
+            start_task(self.requests.run(), "toolwright-requests"),
         ]
         if self._gauges is not None:
-            self._tasks.append(asyncio.create_task(self._gauges.run(), name="toolwright-gauges"))
+            self._tasks.append(start_task(self._gauges.run(), "toolwright-gauges"))
 
     async def stop(self, grace: float = 10.0) -> None:
         """Wait `grace` seconds for work in progress, release the rest to the next process, and close the journal."""

@@ -132,7 +132,7 @@ class AgentStream:
             self._runtime = runtime
             self.thread_id = await _thread(runtime, order)
             await keep(self.thread_id)
-            stack.enter_context(runtime.raising_failures(self.thread_id))
+            stack.enter_context(runtime.calling(self.thread_id))
             run = await runtime.threads.send(self.thread_id, order.content, order.attachments)
             self.run_id = run.id
             self._stack = stack.pop_all()

@@ -353,7 +353,9 @@ def _drainer(
     tools = handler_tools(Sampling(model_answers).answer)
     handler_calls = HandlerCalls(actions, outcomes, calls, handlers, waiting, nested, tools)
     actions.invoke = handler_calls.invoke
-    listeners = Listeners(parts.motor.wake, offers.opened, parts.bus.publish, shared.outage)
+    listeners = Listeners(
+        parts.motor.wake, offers.opened, parts.bus.publish, shared.outage, shared.services.callers
+    )
     return RunWorker(
         shared.services,
         actions,

@@ -23,6 +23,7 @@ from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import ClusterClock, SystemClock, new_id
 from toolwright.core.broken_rows import broken_rows
+from toolwright.core.concurrency import start_task
 from toolwright.core.dependencies.scope import Overrides
 from toolwright.core.errors import (
     DISTRIBUTION,
@@ -125,7 +126,7 @@ async def open_parts(
     follows = None
     if isinstance(clock, ClusterClock) and (not settings.work or make_motor is not None):
         # a node compares clocks at each heartbeat
-        follows = asyncio.create_task(clock.follow(store.now), name="toolwright-cluster-clock")
+        follows = start_task(clock.follow(store.now), "toolwright-cluster-clock")
     outage = Outage(clock)
     cluster = bus if isinstance(bus, ClusterBus) else None
     if make_motor is not None:

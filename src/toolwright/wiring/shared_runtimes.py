@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from toolwright.core.agents.agent import Agent
+from toolwright.core.concurrency import start_task
 from toolwright.core.errors import InvalidRequest, NotFound, ThreadBusy
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
@@ -160,7 +161,7 @@ class _Seat:
             self._runtime = asyncio.get_running_loop().create_future()
             self._released = asyncio.Event()
             holding = self._hold(app, settings, self._runtime, self._released)
-            self._holder = asyncio.create_task(holding, name="toolwright-shared-runtime")
+            self._holder = start_task(holding, "toolwright-shared-runtime")
         return self._runtime
 
     async def _hold(

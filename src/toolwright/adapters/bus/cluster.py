@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from toolwright.adapters.bus.memory import MemoryBus, QueueFollower
 from toolwright.adapters.system import new_id
+from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.ports import NotConnected
@@ -107,8 +108,8 @@ class ClusterBus(MemoryBus):
     async def start(self) -> None:
         """Start sending and receiving."""
         self._tasks = [
-            asyncio.create_task(self._listen(), name="toolwright-relay"),
-            asyncio.create_task(self._send(), name="toolwright-bus"),
+            start_task(self._listen(), "toolwright-relay"),
+            start_task(self._send(), "toolwright-bus"),
         ]
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, error_line, nobody
 from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
-from toolwright.core.concurrency import abandon, is_cancelled
+from toolwright.core.concurrency import abandon, is_cancelled, start_task
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSON, utf8_size
@@ -87,7 +87,7 @@ class McpConnection:
         self._abandoned_at: dict[str | None, float] = {}  # times at which calls were abandoned, by thread
         self.redactor = Redactor(target.secrets)  # for messages of the server
         self._is_closing = False
-        self._task = asyncio.create_task(self._run(), name=f"mcp-{target.server.name}")
+        self._task = start_task(self._run(), f"mcp-{target.server.name}")
 
     @property
     def is_busy(self) -> bool:

@@ -33,6 +33,7 @@ from toolwright.adapters.mcp.peer import NoPeer, error_line, within
 from toolwright.adapters.mcp.session import REQUEST_TIMEOUT, OpenSession
 from toolwright.adapters.mcp.transport import OWN_CODES, SESSION_GONE, Lost, client
 from toolwright.adapters.system import check_certificates
+from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
@@ -371,7 +372,7 @@ class McpConnections:
                 target, self._client, self._clock, self._numbers
             )
             if self._sweeping is None:
-                self._sweeping = asyncio.create_task(self._sweep(), name="mcp-idle-connections")
+                self._sweeping = start_task(self._sweep(), "mcp-idle-connections")
         return connection
 
     async def listing(self, target: McpTarget, seconds: float) -> McpListing:
@@ -438,7 +439,7 @@ class McpConnections:
 
     def _drop(self, connection: McpConnection) -> None:
         self._by_key.pop(connection.target.key, None)
-        closing = asyncio.create_task(connection.close(), name="mcp-connection-close")
+        closing = start_task(connection.close(), "mcp-connection-close")
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
+from toolwright.core.concurrency import start_task
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Wake
@@ -86,7 +87,7 @@ class EmbeddedMotor:
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
         self._drain, self._nudge = drain, nudge
         await self._try_lock()
-        self._main = asyncio.create_task(self._run(), name="toolwright-motor")
+        self._main = start_task(self._run(), "toolwright-motor")
 
     def wake(self, thread_id: str) -> None:
         if not self.driving:

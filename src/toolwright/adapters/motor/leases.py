@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Protocol
 
 from toolwright.adapters.motor.embedded import MOST_QUEUED, EmbeddedMotor
+from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, StoreError
 from toolwright.core.journal.store import Outage, Store
@@ -137,7 +138,7 @@ class LeaseMotor(EmbeddedMotor):
             return await drain(name, alone=alone, node=node or self._leases.node)
 
         await super().start(leased, nudge)
-        self._watch = asyncio.create_task(self._watch_leases(), name="toolwright-leases")
+        self._watch = start_task(self._watch_leases(), "toolwright-leases")
 
     async def _end_drains(self, grace: float) -> None:
         giving_back = asyncio.create_task(self._give_back(), name="toolwright-give-back")

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
+from toolwright.core.concurrency import Callers
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.files import FileChange
+from toolwright.core.journal.child_effects import Spawn
 from toolwright.core.journal.effects import Guard, Post
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving
@@ -190,6 +192,7 @@ class Listeners:
     opened: Opened
     publish: Callable[[Sequence[Event]], None]
     outage: Outage
+    callers: Callers
 
     def notify(
         self, unit: Advance, answer: Committed, begun: Iterable[Call], streamed: dict[str, str]
@@ -202,6 +205,9 @@ class Listeners:
             self.opened(call, unit.run.agent)
         if streamed:
             self._end_streams(unit, streamed)
+        for effect in unit.effects:
+            if isinstance(effect, Spawn):
+                self.callers.add_child(effect.thread.id, unit.run.thread_id)
         for thread_id, _ in answer.runs:
             self.woken(thread_id)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Set
 from datetime import timedelta
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
@@ -107,6 +108,7 @@ class RunWorker:
         self._telemetry = services.telemetry
         self._listeners = listeners
         self._store = services.store
+        self._callers = services.callers
         self._actions = actions
         self._calls = calls
         self._speakers = speakers
@@ -139,7 +141,8 @@ class RunWorker:
         if run is not None and (early := await self._early(view, run, alone)) is not None:
             return early
         try:
-            return await self._serve(view, run or self._new_run(view), node)
+            serving = self._serve(view, run or self._new_run(view), node)
+            return await self._callers.execute(thread_id, serving)
         except ThreadLost as lost:
             log.info("%s", lost)
             await self._clock.sleep(LOST_PAUSE)  # not to compete with the worker that owns it now
@@ -162,7 +165,7 @@ class RunWorker:
         if context is None:
             return
         context.nudged.set()
-        task = asyncio.create_task(self._check_cancel(context), name=f"nudge {thread_id}")
+        task = start_task(self._check_cancel(context), f"nudge {thread_id}")
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 

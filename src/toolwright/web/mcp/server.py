@@ -28,6 +28,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolwright.core import errors
+from toolwright.core.concurrency import start_task
 from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_NESTING
@@ -403,7 +404,7 @@ class McpEndpoint:
             if self._manager is None or self._running is None or self._running.done():
                 manager = StreamableHTTPSessionManager(self._server, max_request_body_size=UNLIMITED)
                 ready = asyncio.Event()
-                self._running = asyncio.create_task(self._run(manager, ready), name="toolwright-mcp")
+                self._running = start_task(self._run(manager, ready), "toolwright-mcp")
                 await ready.wait()
                 self._manager = manager
             return self._manager

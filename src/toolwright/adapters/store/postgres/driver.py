@@ -54,6 +54,7 @@ from toolwright.adapters.store.postgres.unit import (
 from toolwright.adapters.store.sql.readers import each_event
 from toolwright.adapters.store.sql.spaces import SPACE_EVENTS
 from toolwright.adapters.store.sql.statements import Statements
+from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
 from toolwright.core.journal.retention import Prune
@@ -102,7 +103,7 @@ class SpaceNumbering:
     async def open(self) -> None:
         """Number the events left by other processes, now and periodically."""
         await self._pass()
-        self._watch = asyncio.create_task(self._number_leftovers())
+        self._watch = start_task(self._number_leftovers(), "postgres-numbers")
 
     async def settle(self) -> None:
         """Wait until all events committed before the call are numbered and published.
@@ -113,7 +114,7 @@ class SpaceNumbering:
             self._asked = asyncio.get_running_loop().create_future()
         asked = self._asked
         if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._serve())
+            self._work = start_task(self._serve(), "postgres-writer")
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.attempt):
                 await asyncio.shield(asked)
@@ -384,7 +385,7 @@ class PostgresDriver:
         return StoreError(f"The journal did not answer for {self._limits.patience:g} s.")
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = start_task(work, "postgres-commit")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

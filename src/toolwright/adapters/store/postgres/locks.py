@@ -20,6 +20,7 @@ from toolwright.adapters.store.postgres.connection import (
     store_error,
 )
 from toolwright.adapters.system import new_id
+from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, ToolwrightError
 from toolwright.core.journal.units import ALIVE, Wake
@@ -99,7 +100,7 @@ class PostgresLock:
         except FAULTS as error:
             raise store_error(error) from error
         self._connection, self._asking = connection, None
-        self._heart = asyncio.create_task(self._watch(connection), name="postgres-lock")
+        self._heart = start_task(self._watch(connection), "postgres-lock")
         return True
 
     async def release(self) -> None:
