@@ -29,7 +29,7 @@ COUNT, MANY = 1_000, 5_000
 TARGET = 1.0  # ms
 STEPS = 7
 FIELDS = 5  # per tool: with its parameters 1.3 KB as JSON
-WIRES = {"openai:gpt-4o": 20.0, "openai-chat:gpt-4o": 20.0, "anthropic:claude-sonnet-5": 45.0}
+WIRES = {"openai:gpt-4o": 20.0, "openai-chat:gpt-4o": 20.0, "anthropic:claude-sonnet-5-5": 45.0}
 """Models, and the target of a step in ms of CPU of the calling thread."""
 HELD = 25.0  # ms for which the event loop can be blocked without a pause
 FIRST = 1_000.0  # ms for the first request of 5,000 tools

@@ -8,4 +8,4 @@ class City(BaseModel):
     people: int
 
 
-print(tw.run_sync(tw.Agent("atlas", model="openai:gpt-5-mini", output=City), "Germany's capital?").output)
+print(tw.run_sync(tw.Agent("atlas", model="openai:gpt-6.1-terra", output=City), "Germany's capital?").output)

@@ -6,6 +6,6 @@ def count_words(text: str) -> int:
     return len(text.split())
 
 
-agent = tw.Agent("counter", model="openai:gpt-5-mini", tools=[count_words])
+agent = tw.Agent("counter", model="openai:gpt-6.1-terra", tools=[count_words])
 if __name__ == "__main__":
     print(tw.run_sync(agent, "How many words has 'to be or not to be'?").output)

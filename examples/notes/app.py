@@ -1,6 +1,6 @@
 """An agent whose tools are those of an MCP server, which is the process of `notes.py`.
 
-export TOOLWRIGHT_MODEL=openai:gpt-5-mini OPENAI_API_KEY=…
+export TOOLWRIGHT_MODEL=openai:gpt-6.1-terra OPENAI_API_KEY=…
 toolwright doctor
 toolwright chat keeper
 """

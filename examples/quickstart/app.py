@@ -1,6 +1,6 @@
 """The smallest app: one tool, one agent.
 
-export TOOLWRIGHT_MODEL=openai:gpt-5-mini OPENAI_API_KEY=…
+export TOOLWRIGHT_MODEL=openai:gpt-6.1-terra OPENAI_API_KEY=…
 toolwright chat assistant
 """
 

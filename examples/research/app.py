@@ -1,7 +1,7 @@
 """A newsroom: an orchestrator with two resumable researchers, a writer with a reviewer, a prompt and a code tool.
 
 Offline it follows a script: `toolwright serve app:app`, then `python play.py` in another terminal. With
-`RESEARCH_MODEL=openai:gpt-5` (and that provider's key) a real model leads it.
+`RESEARCH_MODEL=openai:gpt-6.1-terra` (and that provider's key) a real model leads it.
 """
 
 import json

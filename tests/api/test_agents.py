@@ -24,7 +24,7 @@ BOOK: dict[str, Any] = {  # a configuration
 }
 CONFIG: dict[str, Any] = {
     "agent": {"system": "You book."},
-    "model": {"provider": "openai", "name": "gpt-5"},
+    "model": {"provider": "openai", "name": "gpt-6.1-terra"},
     "loop": {"maxSteps": 5},
     "tools": [BOOK],
     "env": {"TOKEN": CANARY},

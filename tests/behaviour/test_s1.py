@@ -17,7 +17,7 @@ from toolwright.testing import ScriptedModel, runtime
 
 pytestmark = pytest.mark.anyio
 
-WIRES = ("openai:gpt-5", "openai-chat:gpt-5", "anthropic:claude-sonnet-5")
+WIRES = ("openai:gpt-6.1-terra", "openai-chat:gpt-6.1-terra", "anthropic:claude-sonnet-5-5")
 WEATHER: dict[str, Any] = {
     "type": "object",
     "description": "Looks up the weather of a city",

@@ -34,7 +34,8 @@ def test_a_failed_run_is_said_and_the_exit_code_is_1(shell: Shell) -> None:
 
 def test_model_takes_the_place_of_the_agents_own(shell: Shell) -> None:
     shell.write(
-        "app.py", (shell.folder / "app.py").read_text().replace('"Help."', '"Help.", model="openai:gpt-5"')
+        "app.py",
+        (shell.folder / "app.py").read_text().replace('"Help."', '"Help.", model="openai:gpt-6.1-terra"'),
     )
     shell.write("other.yaml", "- text: Another voice.\n")
     done = shell.run("chat", "helper", "--model", "scripted:other.yaml", typed="hello\n")

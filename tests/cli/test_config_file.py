@@ -45,7 +45,9 @@ def test_a_conversation_is_with_the_agent_of_the_journal(empty: Shell) -> None:
 
 
 def test_the_model_of_a_configuration_file_is_not_replaced(empty: Shell) -> None:
-    refused = configured(empty).run("chat", "scout", "--app", "config.json", "--model", "openai:gpt-5")
+    refused = configured(empty).run(
+        "chat", "scout", "--app", "config.json", "--model", "openai:gpt-6.1-terra"
+    )
     assert refused.returncode == 2
     assert "change the agent's model in config.json." in refused.stderr
 

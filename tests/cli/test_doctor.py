@@ -52,7 +52,7 @@ def test_all_is_well_with_an_app_a_database_a_key_and_a_model(shell: Shell) -> N
 
 
 def test_tools_that_a_model_is_not_offered_are_named(empty: Shell) -> None:
-    empty.env |= {"TOOLWRIGHT_MODEL": "openai:gpt-5-mini", "OPENAI_API_KEY": "sk-test"}
+    empty.env |= {"TOOLWRIGHT_MODEL": "openai:gpt-6.1-terra", "OPENAI_API_KEY": "sk-test"}
     (empty.folder / "app.py").write_text(
         """import toolwright as tw
 
@@ -66,7 +66,7 @@ app = tw.App(agents=[tw.Agent("helper", tw.Prompt("helper", "Help.", tools=[odd]
     code, found = findings(empty)
     assert code == 0
     assert found["tools"][0] == "note"
-    assert "helper: the tool 'odd' cannot be offered to openai:gpt-5-mini" in found["tools"][1]
+    assert "helper: the tool 'odd' cannot be offered to openai:gpt-6.1-terra" in found["tools"][1]
 
 
 @pytest.mark.parametrize(
@@ -123,16 +123,16 @@ def test_every_extra_is_looked_for(empty: Shell) -> None:
 async def test_a_model_is_asked_a_word_when_it_is_to_be_reached(empty: Shell) -> None:
     async with WireServer() as wire:
         empty.env |= {
-            "TOOLWRIGHT_MODEL": "openai:gpt-5-mini",
+            "TOOLWRIGHT_MODEL": "openai:gpt-6.1-terra",
             "OPENAI_API_KEY": "sk-test",
             "OPENAI_BASE_URL": f"{wire.base_url}/v1",
         }
         said = (await asyncio.to_thread(findings, empty))[1]["model"]
-        assert (said, wire.requests) == (["ok", "openai:gpt-5-mini; --reach sends it a request"], [])
+        assert (said, wire.requests) == (["ok", "openai:gpt-6.1-terra; --reach sends it a request"], [])
         wire.answer(text=["ok"])
         code, found = await asyncio.to_thread(findings, empty, "--reach")
         assert (code, found["model"][0], len(wire.requests)) == (0, "ok", 1)
-        assert "openai:gpt-5-mini answered within" in found["model"][1]
+        assert "openai:gpt-6.1-terra answered within" in found["model"][1]
         wire.fail(401, "Incorrect API key")
         code, found = await asyncio.to_thread(findings, empty, "--reach")
         assert (code, found["model"][0]) == (1, "broken")

@@ -159,7 +159,7 @@ def test_a_model_that_cannot_be_made_is_said_before_the_first_line(
 
 def test_a_missing_extra_is_named(shell: Shell) -> None:
     shell.write("pydantic_ai.py", "raise ImportError('not installed')")
-    with shell.start_anew("chat", "helper", "--model", "openai:gpt-5") as chat:
+    with shell.start_anew("chat", "helper", "--model", "openai:gpt-6.1-terra") as chat:
         assert chat.end() == 1
     [line] = chat.shown.splitlines()
     assert line.startswith("toolwright: ")

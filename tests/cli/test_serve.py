@@ -97,14 +97,14 @@ def test_agents_without_a_usable_model_are_named_and_the_server_starts_all_the_s
     """Each error is one line on stderr; an agent that can run is not named."""
     del shell.env["TOOLWRIGHT_MODEL"]
     shell.env["OPENAI_API_KEY"] = ""
-    models = {"bare": None, "keyless": "openai:gpt-5", "fine": "scripted:script.yaml"}
+    models = {"bare": None, "keyless": "openai:gpt-6.1-terra", "fine": "scripted:script.yaml"}
     agents = [
         {"name": name, "config": {} if model is None else {"model": model}} for name, model in models.items()
     ]
     shell.write("config.json", json.dumps({"agents": agents}))
     with shell.start("serve", "config.json", "--port", "0") as server:
         url = url_of(server)
-        server.until("The model 'openai:gpt-5' has no key")
+        server.until("The model 'openai:gpt-6.1-terra' has no key")
         assert httpx2.get(f"{url}/health", trust_env=False, timeout=60).json()["status"] == "ok"
         server.ctrl_c()
         assert server.end() == 0
@@ -113,17 +113,21 @@ def test_agents_without_a_usable_model_are_named_and_the_server_starts_all_the_s
     ]
     expected = [
         "The agent 'bare' has no model: name one in its prompt, or set TOOLWRIGHT_MODEL.",
-        "The agent 'keyless' cannot run: The model 'openai:gpt-5' has no key: set the environment variable ",
+        "The agent 'keyless' cannot run: The model 'openai:gpt-6.1-terra' has no key: set the environment variable ",
     ]
     assert len(warned) == 2
     assert all(said.startswith(start) for said, start in zip(warned, expected, strict=True)), warned
 
 
 def test_a_model_that_can_never_work_is_refused_at_the_start(shell: Shell) -> None:
-    shell.write("config.json", json.dumps({"agents": [{"name": "odd", "config": {"model": "gpt-5"}}]}))
+    shell.write(
+        "config.json", json.dumps({"agents": [{"name": "odd", "config": {"model": "gpt-6.1-terra"}}]})
+    )
     refused = shell.run("serve", "config.json", "--port", "0")
     assert refused.returncode != 0
-    assert "agents.0: config.model cannot be used: The model 'gpt-5' needs a provider" in refused.stderr
+    assert (
+        "agents.0: config.model cannot be used: The model 'gpt-6.1-terra' needs a provider" in refused.stderr
+    )
     assert len(refused.stderr.splitlines()) == 1
 
 

@@ -13,7 +13,7 @@ from toolwright.core.json_value import JSONObject
 OUTPUT: JSONObject = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CONFIG: JSONObject = {
     "agent": {"system": "You plan."},
-    "model": "openai:gpt-5",
+    "model": "openai:gpt-6.1-terra",
     "modelSettings": {
         "temperature": 0.5,
         "topP": 0.9,
@@ -26,7 +26,7 @@ CONFIG: JSONObject = {
     "reasoning": "low",
     "toolChoice": "required",
     "output": OUTPUT,
-    "context": {"maxTokens": 32_000, "keep": 0.2, "summarizeWith": "openai:gpt-5-mini"},
+    "context": {"maxTokens": 32_000, "keep": 0.2, "summarizeWith": "openai:gpt-6.1-terra"},
     "variables": [
         {"name": "CITY", "type": "text", "required": False, "scoped": True, "description": "Where."}
     ],
@@ -66,7 +66,9 @@ def test_a_configuration_can_say_everything_that_a_prompt_can() -> None:
         },
     ).model_settings
     assert configured.model_settings == settings
-    assert configured.context == tw.Context(max_tokens=32_000, keep=0.2, summarize_with="openai:gpt-5-mini")
+    assert configured.context == tw.Context(
+        max_tokens=32_000, keep=0.2, summarize_with="openai:gpt-6.1-terra"
+    )
     assert (configured.reasoning, configured.tool_choice) == ("low", "required")
     assert (side.max_steps, side.max_seconds) == (3, 60)
 

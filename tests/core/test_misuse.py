@@ -75,7 +75,7 @@ def method(self: Any, query: str) -> str:
 del method.__annotations__["self"]
 SIDE: Any = tw.Agent("sage", "p")
 LOOSE: Any = tw.Prompt("loose")
-MODEL: Any = {"model": "openai:gpt-5"}
+MODEL: Any = {"model": "openai:gpt-6.1-terra"}
 VARIABLES: Any = {"variables": []}
 FIRST: Any = ("sqlite:///journal.db",)
 

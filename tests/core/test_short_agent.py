@@ -41,14 +41,14 @@ def test_an_agent_has_a_prompt_of_its_name_made_of_its_own_arguments() -> None:
     agent = tw.Agent(
         "counter",
         instructions="Count.",
-        model="openai:gpt-5",
+        model="openai:gpt-6.1-terra",
         tools=[count],
         output=City,
         model_settings=settings,
         env={"KEY": "abcdefgh"},
     )
     prompt = prompt_of(agent)
-    assert (prompt.name, prompt.prompt, prompt.model) == ("counter", "Count.", "openai:gpt-5")
+    assert (prompt.name, prompt.prompt, prompt.model) == ("counter", "Count.", "openai:gpt-6.1-terra")
     assert [each.name for each in prompt.tools if isinstance(each, tw.Tool)] == ["count"]
     assert isinstance(prompt.output, Output)
     active = tw.App(agents=[agent]).catalog.active(agent.id)
@@ -113,7 +113,10 @@ MISTAKES: Mapping[str, tuple[Callable[[], object], str]] = {
     ),
     "one tool": (lambda: tw.Agent("a", tools=count), "Agent 'a': tools must be a list of"),  # type: ignore[arg-type]
     "instructions": (lambda: tw.Agent("a", instructions=3), "Agent 'a': instructions must be text, not 3."),  # type: ignore[arg-type]
-    "a model": (lambda: tw.Agent("a", model=3), "Agent 'a': model must be a name such as 'openai:gpt-5'"),
+    "a model": (
+        lambda: tw.Agent("a", model=3),
+        "Agent 'a': model must be a name such as 'openai:gpt-6.1-terra'",
+    ),
     "an output": (
         lambda: tw.Agent("a", output="City"),
         "The output schema of the agent 'a' must be a JSON Schema or",

@@ -21,7 +21,7 @@ async def outputs(server: WireServer, calls: list[tuple[str, Any]]) -> list[Any]
         server.answer(calls=[WireCall(id=f"c{number}", name=name, arguments=(json.dumps(arguments),))])
     server.answer(text=["done"])
     async with AsyncOpenAI(base_url=f"{server.base_url}/v1", api_key="k") as client:
-        model = OpenAIResponsesModel("gpt-5-mini", client)
+        model = OpenAIResponsesModel("gpt-6.1-terra", client)
         agent = Agent[None]("guide", model=model, tools=TOOLS.for_openai_agents())
         streamed = Runner.run_streamed(agent, "go", run_config=RunConfig(tracing_disabled=True))
         async for _ in streamed.stream_events():

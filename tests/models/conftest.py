@@ -9,7 +9,7 @@ from tests.models.asking import MakeModel
 from tests.models.wire_server import WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
 
-WIRES = ("openai-chat:gpt-4o", "openai:gpt-4o", "anthropic:claude-sonnet-5")
+WIRES = ("openai-chat:gpt-4o", "openai:gpt-4o", "anthropic:claude-sonnet-5-5")
 
 
 @pytest.fixture

@@ -194,7 +194,7 @@ async def test_what_may_be_left_out_may_be_null_where_everything_is_required(
 async def test_anthropic_is_not_told_of_bounds_but_in_words(
     make_model: MakeModel, server: WireServer
 ) -> None:
-    form: Any = form_of(await sent(make_model("anthropic:claude-sonnet-5"), server, request(OPTIONAL)))
+    form: Any = form_of(await sent(make_model("anthropic:claude-sonnet-5-5"), server, request(OPTIONAL)))
     assert form["schema"]["required"] == ["title"]
     assert form["schema"]["$defs"]["Part"] == {
         "type": "object",
@@ -224,7 +224,7 @@ async def test_a_schema_beyond_anthropics_limits_is_that_of_a_final_tool(
     wide: JSONObject = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(25)}}
     for schema in (recursive, wide):
         body = await sent(
-            make_model("anthropic:claude-sonnet-5"), server, request(AnswerSchema(schema=schema))
+            make_model("anthropic:claude-sonnet-5-5"), server, request(AnswerSchema(schema=schema))
         )
         assert form_of(body) is None
         assert final_tool_of(body) == schema
@@ -447,7 +447,7 @@ async def test_a_long_strict_answer_is_read_like_a_short_one(
 async def test_the_provider_reads_its_own_words_again_with_its_reasoning(
     make_model: MakeModel, server: WireServer
 ) -> None:
-    model = make_model("openai:gpt-5")
+    model = make_model("openai:gpt-6.1-terra")
     text = '{"title": "T", "note": null, "parts": null, "end": null}'
     server.answer(thinking=("Hmm",), signature="encrypted", text=(text,))
     answer = await answer_of(model, request(OPTIONAL))

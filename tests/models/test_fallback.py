@@ -56,7 +56,7 @@ async def providers(server: WireServer) -> AsyncGenerator[tuple[OpenAIChatModel,
     ):
         yield (
             OpenAIChatModel("gpt-4o", provider=OpenAIProvider(openai_client=first)),
-            AnthropicModel("claude-sonnet-5", provider=AnthropicProvider(anthropic_client=second)),
+            AnthropicModel("claude-sonnet-5-5", provider=AnthropicProvider(anthropic_client=second)),
         )
 
 
@@ -120,7 +120,7 @@ async def test_an_outage_of_one_model_counts_more_than_the_refusal_of_another(se
             server.fail(401, "Unknown key")
             server.fail(503, "Overloaded")
         with pytest.raises(
-            ModelUnavailable, match=r"^anthropic:claude-sonnet-5 is unavailable \(503\): Overloaded\."
+            ModelUnavailable, match=r"^anthropic:claude-sonnet-5-5 is unavailable \(503\): Overloaded\."
         ):
             await ask(model)
     assert len(server.requests) == 6

@@ -83,7 +83,7 @@ async def test_a_stream_that_breaks_off_starts_again(model: PydanticAIModel, ser
     assert response.text == "Hello"
 
 
-@pytest.mark.parametrize("name", ["openai:gpt-4o", "anthropic:claude-sonnet-5"])
+@pytest.mark.parametrize("name", ["openai:gpt-4o", "anthropic:claude-sonnet-5-5"])
 async def test_a_stream_that_ends_before_its_answer_does_starts_again(
     make_model: MakeModel, server: WireServer, name: str
 ) -> None:

@@ -41,7 +41,9 @@ async def turn_of(fn: Callable[[tuple[Message, ...]], object]) -> str:
 async def test_a_function_answers_for_every_prompt_of_the_app(
     fn: Callable[[tuple[Message, ...]], JSON | Awaitable[JSON]],
 ) -> None:
-    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-5", tools=[price])])
+    app = tw.App(
+        agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra", tools=[price])]
+    )
     async with testing.runtime(app, model=testing.FunctionModel(fn)) as rt:
         thread = await rt.threads.create("shop")
         run = await rt.runs.wait((await rt.threads.send(thread.id, "tea")).id, 30)
@@ -63,7 +65,7 @@ async def test_an_app_without_any_model_is_given_one_by_the_runtime() -> None:
 
 
 async def test_a_runtime_by_hand_has_the_model_that_its_app_was_given() -> None:
-    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-5")])
+    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra")])
     with_model = app.with_model(testing.ScriptedModel([{"text": "Hello."}]))
     async with testing.by_hand(with_model) as (rt, motor):
         thread = await rt.threads.create("shop")

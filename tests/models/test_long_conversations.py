@@ -102,8 +102,8 @@ class Provider:
         return WireCall(name=name, arguments=(json.dumps(args),), id=f"call_{self.calls}")
 
 
-WIRES = ("openai-chat:gpt-4o", "openai:gpt-4o", "anthropic:claude-sonnet-5")
-SMALL = [(200, "anthropic:claude-sonnet-5")]
+WIRES = ("openai-chat:gpt-4o", "openai:gpt-4o", "anthropic:claude-sonnet-5-5")
+SMALL = [(200, "anthropic:claude-sonnet-5-5")]
 FULL = [(2_000, each) for each in WIRES]
 EXHAUSTIVE = [
     pytest.param(*each, marks=pytest.mark.exhaustive) for each in [(200, "openai-chat:gpt-4o"), *FULL]

@@ -116,7 +116,7 @@ async def anthropic_loop(toolkit: Toolkit, server: WireServer, messages: list[An
             messages[:] = await toolkit.fit(messages, system=SYSTEM)
             tools: Any = toolkit.definitions
             answer = await client.messages.create(
-                model="claude-sonnet-5", max_tokens=1_000, system=SYSTEM, messages=messages, tools=tools
+                model="claude-sonnet-5-5", max_tokens=1_000, system=SYSTEM, messages=messages, tools=tools
             )
             messages.append({"role": "assistant", "content": answer.content})
             uses = [block for block in answer.content if block.type == "tool_use"]

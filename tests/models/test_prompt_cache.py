@@ -168,7 +168,7 @@ def marks(body: Body) -> list[str]:
 async def test_anthropic_is_told_to_cache_tools_system_and_the_last_message(
     make_model: MakeModel, server: WireServer
 ) -> None:
-    model = make_model("anthropic:claude-sonnet-5")
+    model = make_model("anthropic:claude-sonnet-5-5")
     called = ModelResponse(calls=(ModelCall(id="c1", name="search", arguments="{}"),))
     talk = (user("Hello"), assistant(called), tool("c1", "found"))
     first, second, third = await bodies(model, server, stateful(), stateful(*talk), request(*talk))
@@ -200,7 +200,7 @@ async def test_the_settings_of_a_model_object_win(
     server: WireServer, settings: ModelSettings, expected: list[str]
 ) -> None:
     native = AnthropicModel(
-        "claude-sonnet-5",
+        "claude-sonnet-5-5",
         provider=AnthropicProvider(api_key="x", base_url=server.base_url),
         settings=settings,
     )
@@ -250,7 +250,7 @@ async def test_cached_tokens_are_counted_and_cost_less(model: PydanticAIModel, s
 async def test_what_is_written_to_a_cache_is_counted_and_costs_more(
     make_model: MakeModel, server: WireServer
 ) -> None:
-    model = make_model("anthropic:claude-sonnet-5")
+    model = make_model("anthropic:claude-sonnet-5-5")
     costs: list[float] = []
     for written in (0, 60_000):
         server.answer(text=("Hi",), input_tokens=100_000, output_tokens=20, written_tokens=written)

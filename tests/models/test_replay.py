@@ -84,7 +84,7 @@ async def test_a_failed_result_has_the_providers_error_flag_where_there_is_one(
         tool("call_a", '{"error":"no"}', failed=True),
         tool("call_b", "B"),
     )
-    items = await sent(make_model("anthropic:claude-sonnet-5"), server, *failed)
+    items = await sent(make_model("anthropic:claude-sonnet-5-5"), server, *failed)
     blocks = items[-1]["content"]
     assert isinstance(blocks, list)
     assert [block.get("is_error") for block in blocks if isinstance(block, dict)] == [True, False]
@@ -96,7 +96,7 @@ async def test_a_message_that_came_between_a_call_and_its_result_follows_the_res
     make_model: MakeModel, server: WireServer
 ) -> None:
     items = await sent(
-        make_model("anthropic:claude-sonnet-5"),
+        make_model("anthropic:claude-sonnet-5-5"),
         server,
         user("Find"),
         assistant(CALLED),
@@ -116,7 +116,7 @@ async def test_a_message_that_came_between_a_call_and_its_result_follows_the_res
 async def test_thinking_returns_with_its_signature_after_the_journal(
     make_model: MakeModel, server: WireServer
 ) -> None:
-    model = make_model("anthropic:claude-sonnet-5")
+    model = make_model("anthropic:claude-sonnet-5-5")
     server.answer(
         thinking=("Let me ", "see"),
         signature="signed-by-claude",
@@ -125,7 +125,7 @@ async def test_thinking_returns_with_its_signature_after_the_journal(
     )
     answer = await answer_of(model)
     message = assistant(answer, native=through_json(answer.native))
-    fresh = make_model("anthropic:claude-sonnet-5")
+    fresh = make_model("anthropic:claude-sonnet-5-5")
     items = await sent(fresh, server, user("Find"), message, tool("call_a", "A"))
     assert items[1]["content"] == [
         {"type": "thinking", "thinking": "Let me see", "signature": "signed-by-claude"},
@@ -137,7 +137,7 @@ async def test_thinking_returns_with_its_signature_after_the_journal(
 async def test_reasoning_items_return_to_the_responses_api_after_the_journal(
     make_model: MakeModel, server: WireServer
 ) -> None:
-    model = make_model("openai:gpt-5")
+    model = make_model("openai:gpt-6.1-terra")
     server.answer(
         thinking=("Hmm",),
         signature="encrypted",
@@ -145,7 +145,7 @@ async def test_reasoning_items_return_to_the_responses_api_after_the_journal(
     )
     answer = await answer_of(model)
     message = assistant(answer, native=through_json(answer.native))
-    items = await sent(make_model("openai:gpt-5"), server, user("Find"), message, tool("call_a", "A"))
+    items = await sent(make_model("openai:gpt-6.1-terra"), server, user("Find"), message, tool("call_a", "A"))
     [reasoning] = [item for item in items if item.get("type") == "reasoning"]
     assert (reasoning["id"], reasoning["encrypted_content"]) == ("rs_1", "encrypted")
     [call] = [item for item in items if item.get("type") == "function_call"]
@@ -162,7 +162,7 @@ async def test_an_answer_that_text_and_calls_say_whole_keeps_nothing_native(
 async def test_the_journal_decides_ids_names_arguments_and_text_of_a_native_answer(
     make_model: MakeModel, server: WireServer
 ) -> None:
-    model = make_model("anthropic:claude-sonnet-5")
+    model = make_model("anthropic:claude-sonnet-5-5")
     server.answer(
         thinking=("Hmm",),
         text=("the key is hunter22",),

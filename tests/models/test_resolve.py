@@ -21,9 +21,9 @@ from toolwright.wiring.settings import Settings
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("name", ["gpt-5", "", ":gpt-5", "test"])
+@pytest.mark.parametrize("name", ["gpt-6.1-terra", "", ":gpt-6.1-terra", "test"])
 def test_a_name_without_a_provider_is_refused(name: str) -> None:
-    with pytest.raises(DefinitionError, match="needs a provider, as in 'openai:gpt-5'"):
+    with pytest.raises(DefinitionError, match=r"needs a provider, as in 'openai:gpt-6\.1-terra'"):
         resolve(name)
 
 
@@ -41,13 +41,13 @@ def test_a_provider_is_suggested_only_if_it_is_nearly_the_same() -> None:
 
 
 def test_an_unknown_provider_is_named() -> None:
-    with pytest.raises(DefinitionError, match="'nobody:gpt-5' has an unknown provider: 'nobody'"):
-        resolve("nobody:gpt-5")
+    with pytest.raises(DefinitionError, match=r"'nobody:gpt-6\.1-terra' has an unknown provider: 'nobody'"):
+        resolve("nobody:gpt-6.1-terra")
 
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("opnai:gpt-5", "openai"), ("anthropi:claude", "anthropic"), ("olama:llama3", "ollama")],
+    [("opnai:gpt-6.1-terra", "openai"), ("anthropi:claude", "anthropic"), ("olama:llama3", "ollama")],
 )
 def test_an_unknown_provider_is_answered_with_the_nearest_and_all_others(name: str, meant: str) -> None:
     with pytest.raises(DefinitionError) as refused:
@@ -85,7 +85,10 @@ async def test_certificates_that_cannot_be_read_are_named_with_their_variable(
     monkeypatch.setenv(variable, path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     beginning = f"The certificates that {variable} names cannot be read: "
-    for call in (lambda: resolve("openai:gpt-5"), lambda: open_embedder("openai:text-embedding-3-small")):
+    for call in (
+        lambda: resolve("openai:gpt-6.1-terra"),
+        lambda: open_embedder("openai:text-embedding-3-small"),
+    ):
         with pytest.raises(DefinitionError) as refused:
             call()
         assert beginning in refused.value.message and refused.value.message.endswith(end)
@@ -108,7 +111,7 @@ def test_a_variable_that_is_no_key_is_not_called_one(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("name", "variable"),
-    [("openai:gpt-5", "OPENAI_API_KEY"), ("anthropic:claude-sonnet-5", "ANTHROPIC_API_KEY")],
+    [("openai:gpt-6.1-terra", "OPENAI_API_KEY"), ("anthropic:claude-sonnet-5-5", "ANTHROPIC_API_KEY")],
 )
 def test_a_missing_key_names_its_environment_variable(
     name: str, variable: str, monkeypatch: pytest.MonkeyPatch
@@ -121,7 +124,7 @@ def test_a_missing_key_names_its_environment_variable(
 
 @pytest.mark.parametrize(
     ("name", "variable"),
-    [("openai:gpt-5", "OPENAI_API_KEY"), ("anthropic:claude-sonnet-5", "ANTHROPIC_API_KEY")],
+    [("openai:gpt-6.1-terra", "OPENAI_API_KEY"), ("anthropic:claude-sonnet-5-5", "ANTHROPIC_API_KEY")],
 )
 def test_an_empty_key_is_a_missing_one(name: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -137,7 +140,7 @@ def test_a_provider_whose_sdk_is_not_installed_says_what_to_install() -> None:
 
 def test_our_own_extras_are_named_by_our_name() -> None:
     error = ImportError('Please install … `pip install "pydantic-ai-slim[openai]"`')
-    assert missing_sdk("openai:gpt-5", error).message.endswith(
+    assert missing_sdk("openai:gpt-6.1-terra", error).message.endswith(
         "needs pydantic-ai-slim[openai], which is not installed: pip install 'toolwright-agents[openai]'."
     )
 
@@ -147,7 +150,7 @@ async def test_a_resolver_makes_each_model_once(tmp_path: Path, monkeypatch: pyt
     script = tmp_path / "demo.yaml"
     script.write_text("- text: Hi\n")
     resolver = Resolver()
-    assert resolver.resolve("openai:gpt-5") is resolver.resolve("openai:gpt-5")
-    assert resolver.resolve("openai:gpt-5").name == "openai:gpt-5"
+    assert resolver.resolve("openai:gpt-6.1-terra") is resolver.resolve("openai:gpt-6.1-terra")
+    assert resolver.resolve("openai:gpt-6.1-terra").name == "openai:gpt-6.1-terra"
     assert resolver.resolve(f"scripted:{script}").name == f"scripted:{script}"
     await resolver.aclose()

@@ -56,7 +56,7 @@ async def test_settings_of_a_request_lie_over_those_of_the_model(server: WireSer
         assert received == {"temperature": 0.1, "max_completion_tokens": 5}
 
 
-@pytest.mark.parametrize("name", ["openai-chat:o3", "openai:o3", "anthropic:claude-sonnet-5"])
+@pytest.mark.parametrize("name", ["openai-chat:o3", "openai:o3", "anthropic:claude-sonnet-5-5"])
 async def test_a_model_that_takes_no_temperature_is_sent_none(
     make_model: MakeModel, server: WireServer, name: str
 ) -> None:

@@ -230,7 +230,7 @@ async def test_a_body_that_is_too_large_is_it_too(model: PydanticAIModel, server
         ("openai:gpt-4o", RESPONSES, LONG_CODE),
         ("openai-chat:gpt-4o", CHAT, LONG_CODE),
         ("openai-chat:gpt-4o", "the request exceeds the available context size", None),
-        ("anthropic:claude-sonnet-5", "prompt is too long: 210000 tokens > 200000 maximum", None),
+        ("anthropic:claude-sonnet-5-5", "prompt is too long: 210000 tokens > 200000 maximum", None),
     ],
 )
 async def test_a_stream_that_has_begun_says_it(

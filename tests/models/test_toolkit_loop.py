@@ -40,7 +40,7 @@ async def test_a_loop_of_anthropics_client(server: WireServer) -> None:
         messages: list[MessageParam] = [{"role": "user", "content": "Remember: tea at four"}]
         while True:
             async with client.messages.stream(
-                model="claude-sonnet-5", max_tokens=1_000, messages=messages, tools=tools
+                model="claude-sonnet-5-5", max_tokens=1_000, messages=messages, tools=tools
             ) as stream:
                 answer = await stream.get_final_message()
             messages.append({"role": "assistant", "content": answer.content})
@@ -114,7 +114,7 @@ async def test_an_odd_tool_of_a_toolkit_works_with_anthropics_client(server: Wir
         tools: Any = toolkit.definitions
         asked: list[MessageParam] = [{"role": "user", "content": "Find x"}]
         async with client.messages.stream(
-            model="claude-sonnet-5", max_tokens=1_000, messages=asked, tools=tools
+            model="claude-sonnet-5-5", max_tokens=1_000, messages=asked, tools=tools
         ) as stream:
             answer = await stream.get_final_message()
         uses = [block for block in answer.content if isinstance(block, ToolUseBlock)]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
     [
         ("openai-chat:gpt-4o", 128_000),
         ("openai:gpt-4o", 128_000),
-        ("anthropic:claude-sonnet-4-5", 200_000),
+        ("anthropic:claude-sonnet-5-5", 1_000_000),
         ("openai-chat:no-such-model-anywhere", None),
     ],
 )

@@ -39,7 +39,7 @@ async def test_messages_answer_whole(server: WireServer) -> None:
     server.answer(thinking=("Hm",), text=("Hello",), calls=[CALL])
     async with AsyncAnthropic(base_url=server.base_url, api_key="sk-test") as client:
         answer = await client.messages.create(
-            model="claude-sonnet-5", max_tokens=99, messages=[{"role": "user", "content": "Hi"}]
+            model="claude-sonnet-5-5", max_tokens=99, messages=[{"role": "user", "content": "Hi"}]
         )
     assert [block.type for block in answer.content] == ["thinking", "text", "tool_use"]
     call = answer.content[-1]

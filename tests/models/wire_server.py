@@ -3,7 +3,7 @@
 async with WireServer() as server:
     server.answer(text=("Hel", "lo"))
     …  # a client with base URL f"{server.base_url}/v1" (OpenAI) or server.base_url (Anthropic)
-    assert server.requests[0].body["model"] == "gpt-5"
+    assert server.requests[0].body["model"] == "gpt-6.1-terra"
 """
 
 import asyncio

@@ -86,7 +86,7 @@ async def test_a_model_object_of_pydantic_ai_is_a_model() -> None:
         assert (run.status, run.output) == ("completed", "Hello there.")
 
 
-@pytest.mark.parametrize("model", [5, TestModel, object(), ["openai:gpt-5"]])
+@pytest.mark.parametrize("model", [5, TestModel, object(), ["openai:gpt-6.1-terra"]])
 def test_what_is_no_model_is_refused_where_it_is_named(model: object) -> None:
     with pytest.raises(DefinitionError, match="Prompt 'p': model must be"):
         tw.Prompt("p", model=model)

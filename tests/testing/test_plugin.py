@@ -21,7 +21,7 @@ import pytest
 import toolwright as tw
 from toolwright import testing
 
-shop = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-5")])
+shop = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra")])
 
 
 async def ask(rt):
@@ -49,7 +49,7 @@ async def test_asks():
 
 def test_asks_in_a_loop_of_its_own():
     with pytest.raises(tw.errors.RunFailed):
-        tw.run_sync(tw.Agent("a", instructions="x", model="openai:gpt-5"), "Hi")
+        tw.run_sync(tw.Agent("a", instructions="x", model="openai:gpt-6.1-terra"), "Hi")
 
 
 @pytest.mark.toolwright_providers
@@ -58,7 +58,9 @@ async def test_marked():
     async with testing.runtime(shop) as rt:
         assert "OPENAI_API_KEY" in (await ask(rt)).error
 """
-BLOCKED = "This test would have sent a request to a provider for 'openai:gpt-5'. Give the app a test model"
+BLOCKED = (
+    "This test would have sent a request to a provider for 'openai:gpt-6.1-terra'. Give the app a test model"
+)
 
 
 def pytest_in(
@@ -128,7 +130,7 @@ def test_nothing():
 
 
 async def test_no_provider_is_asked_within_the_block_and_its_end_names_the_models() -> None:
-    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-5")])
+    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra")])
     embedder = OpenAIEmbedder("small", key="sk-test", base_url="http://127.0.0.1:1")
 
     async def ask() -> None:
@@ -142,14 +144,14 @@ async def test_no_provider_is_asked_within_the_block_and_its_end_names_the_model
 
     with pytest.raises(
         AssertionError,
-        match=r"sent a request to a provider for 'openai:gpt-5', 'openai:small'\. Give the app",
+        match=r"sent a request to a provider for 'openai:gpt-6.1-terra', 'openai:small'\. Give the app",
     ):
         await ask()
     await embedder.aclose()
 
 
 async def test_doubles_of_ours_and_of_pydantic_ai_are_no_providers() -> None:
-    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-5")])
+    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra")])
     with testing.no_providers():
         for model in (testing.ScriptedModel([{"text": "Hi."}]), TestModel(custom_output_text="Hi.")):
             async with testing.runtime(app, model=model) as rt:
@@ -158,7 +160,7 @@ async def test_doubles_of_ours_and_of_pydantic_ai_are_no_providers() -> None:
 
 
 async def test_an_error_of_the_block_comes_before_the_error_of_the_guard() -> None:
-    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-5")])
+    app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra")])
     with pytest.raises(LookupError), testing.no_providers():
         async with testing.runtime(app) as rt:
             thread = await rt.threads.create("shop")

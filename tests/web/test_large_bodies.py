@@ -193,7 +193,7 @@ async def test_names_without_a_similar_one_are_refused_without_a_guess() -> None
 
 
 @pytest.mark.parametrize(
-    "model", ["openai:", "openai: ", "anthropic:gpt 4\n", " openai:gpt-5", "openai:gpt-5 "]
+    "model", ["openai:", "openai: ", "anthropic:gpt 4\n", " openai:gpt-6.1-terra", "openai:gpt-6.1-terra "]
 )
 async def test_a_model_without_a_name_is_refused(model: str) -> None:
     async with serving() as api:

@@ -268,7 +268,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"content": 3}, "content must be text"),
     ({"content": " "}, "A message must not be empty"),
     ({"attachments": "a.txt"}, "attachments must be a list of attachments"),
-    ({"model": 3}, "with_model needs a name such as 'openai:gpt-5' or a model object, not 3"),
+    ({"model": 3}, "with_model needs a name such as 'openai:gpt-6.1-terra' or a model object, not 3"),
     ({"database_url": "mysql://x"}, "DATABASE_URL"),
 ]
 

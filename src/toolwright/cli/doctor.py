@@ -25,7 +25,7 @@ from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_
 from toolwright.cli.settings import declared, read_settings, the_app
 from toolwright.core.errors import DISTRIBUTION, CannotSeal, ToolwrightError
 from toolwright.core.journal.units import IDLE
-from toolwright.core.model import ModelRequest, ModelSettings
+from toolwright.core.model import EXAMPLE_MODEL, ModelRequest, ModelSettings
 from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.http.addresses import is_loopback
@@ -131,7 +131,7 @@ async def check_models(settings: Settings, of_agents: list[str], *, reach: bool)
     configured = [each for each in (settings.model, settings.summary_model) if each]
     names: dict[str, None] = dict.fromkeys([*configured, *of_agents])
     if not names:
-        return [Finding("model", "note", "none: set TOOLWRIGHT_MODEL, as in openai:gpt-5-mini")]
+        return [Finding("model", "note", f"none: set TOOLWRIGHT_MODEL, as in {EXAMPLE_MODEL}")]
     models = NamedModels()
     try:
         return [await _check_model(models, name, reach=reach) for name in names]

@@ -12,6 +12,17 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
 from toolwright.core.value import value
 
+EXAMPLE_MODEL = "openai:gpt-6.1-terra"
+SMALL_MODEL = "openai:gpt-6-luna"  # cheaper, for summaries
+EXAMPLE_MODELS = (
+    EXAMPLE_MODEL,
+    SMALL_MODEL,
+    "openai-chat:gpt-6.1-terra",
+    "anthropic:claude-sonnet-5-5",
+    "openai:text-embedding-3-small",
+)
+"""The models that messages, docstrings, guides and examples name. A test holds them to these names."""
+
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 Reasoning: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"] | bool | None
 """Effort of a model's reasoning: a level, True (the model decides), False (as little as possible), None (not sent)."""
@@ -154,7 +165,7 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name, such as `openai:gpt-5`."""
+        """The model's name, such as `openai:gpt-6.1-terra`."""
         ...
 
     def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -181,7 +192,7 @@ def is_model(model: object) -> bool:
     return speaks and not isinstance(model, type)
 
 
-def check_model(whose: str, model: object, example: str = "openai:gpt-5") -> None:
+def check_model(whose: str, model: object, example: str = EXAMPLE_MODEL) -> None:
     """Raise `DefinitionError` if the value is not a model, or its `window` is not a number of tokens."""
     if not is_model(model):
         raise DefinitionError(f"{whose} must be a name such as {example!r} or a model object, not {model!r}.")

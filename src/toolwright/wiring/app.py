@@ -18,7 +18,7 @@ from toolwright.core.dependencies.scope import overriding
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import one_line, unwritable
 from toolwright.core.mcp.offered import mcp_permissions
-from toolwright.core.model import Model, check_model, is_model
+from toolwright.core.model import EXAMPLE_MODEL, Model, check_model, is_model
 from toolwright.core.ports import Embedder
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.registry import Registry
@@ -147,7 +147,7 @@ class App:
         """Return the app with that model for all prompts, settings and configured agents."""
         if not is_model(model) or model is None:
             raise DefinitionError(
-                f"with_model needs a name such as 'openai:gpt-5' or a model object, not {model!r}."
+                f"with_model needs a name such as {EXAMPLE_MODEL!r} or a model object, not {model!r}."
             )
         check_model("with_model: the model", model)
         app = copy(self)

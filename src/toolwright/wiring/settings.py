@@ -190,7 +190,7 @@ class Settings(BaseSettings):
         jwt_audience: Required audience (`aud`) of tokens. Default: None, any.
         jwt_issuer: Required issuer (`iss`) of tokens. Default: None, any.
         cors_origins: Origins of web pages that may call the server, or `*` alone. Default: none.
-        model: Model of the prompts without their own, such as `openai:gpt-5`. Default: None.
+        model: Model of the prompts without their own, such as `openai:gpt-6.1-terra`. Default: None.
         embedder: Model that embeds passages, so that agents also find them by meaning, such as
             `openai:text-embedding-3-small`. Default: None, search by keywords only.
         max_steps: Maximum number of model calls in a run, unless its side sets `max_steps`. Default: 50.

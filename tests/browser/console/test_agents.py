@@ -37,7 +37,7 @@ def app() -> tw.App:
     concierge = tw.Agent(
         "concierge",
         instructions="You help guests.",
-        model="openai:gpt-5",
+        model="openai:gpt-6.1-terra",
         tools=["search"],
         toolkits=["mind", "spaces"],
         env={"HOUSE_KEY": "of-the-cellar"},
@@ -63,7 +63,7 @@ async def test_the_list_says_where_an_agent_is_declared_and_is_narrowed_by_text(
         await expect(rows).to_have_count(3)
         await expect(rows.filter(has_text="concierge")).to_contain_text("in the app's code")
         await expect(rows.filter(has_text="concierge")).to_contain_text(
-            "openai:gpt-5 · 1 tool · mind · spaces"
+            "openai:gpt-6.1-terra · 1 tool · mind · spaces"
         )
         await page.get_by_label("Filter").fill("poem")
         await expect(rows).to_have_count(1)
@@ -186,7 +186,7 @@ async def test_an_invalid_configuration_shows_its_paths_and_changes_nothing(cont
     async with house(app()) as made:
         config: JSONObject = {
             "agent": {"system": "You rhyme."},
-            "model": "openai:gpt-5",
+            "model": "openai:gpt-6.1-terra",
             "env": {"TONE_OF_VOICE": "gloomy-dark"},
         }
         await made.rt.agents.save("poet", config)

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.core.errors import DefinitionError, ModelRefused, missing_extra
-from toolwright.core.model import Model
+from toolwright.core.model import EXAMPLE_MODEL, Model
 
 _guards: list["ProviderGuard"] = []
 """Active guards of the whole process. They also apply to a runtime started before a test, in every thread."""
@@ -64,11 +64,11 @@ def resolve(name: str) -> Model:
     provider, colon, rest = name.partition(":")
     if provider and colon and not rest:
         raise DefinitionError(
-            f"The model {name!r} has no name: write it after the colon, as in 'openai:gpt-5'."
+            f"The model {name!r} has no name: write it after the colon, as in {EXAMPLE_MODEL!r}."
         )
     if not (provider and colon):
         raise DefinitionError(
-            f"The model {name!r} needs a provider, as in 'openai:gpt-5' or 'scripted:demo.yaml'."
+            f"The model {name!r} needs a provider, as in {EXAMPLE_MODEL!r} or 'scripted:demo.yaml'."
         )
     if provider == "scripted":
         return ScriptedModel.from_yaml(rest)

@@ -1,4 +1,4 @@
-"""The demo's app. From this file's folder: `toolwright chat analyst --model openai:gpt-5-mini`."""
+"""The demo's app. From this file's folder: `toolwright chat analyst --model openai:gpt-6.1-terra`."""
 
 import json
 import os

@@ -25,6 +25,7 @@ from toolwright.cli.settings import read_settings
 from toolwright.cli.view import ChatView, call_table
 from toolwright.core.errors import ToolwrightError, install
 from toolwright.core.json_value import JSONObject
+from toolwright.core.model import EXAMPLE_MODEL
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import OVER
 from toolwright.wiring.app import App
@@ -225,7 +226,7 @@ def _print_results(console: Console, folder: Path) -> None:
         "",
         "The same agent with a real model:",
         f'  {pip} install "pydantic-ai-slim[openai]" && export OPENAI_API_KEY=…',
-        f"  cd {folder} && {command} chat analyst --model openai:gpt-5-mini",
+        f"  cd {folder} && {command} chat analyst --model {EXAMPLE_MODEL}",
     ]
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 

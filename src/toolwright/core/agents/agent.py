@@ -162,8 +162,8 @@ _OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps
 class Agent:
     """An agent: one or two sides with their prompts, variables, memory and permissions. It answers in threads.
 
-    `tw.Agent("counter", instructions="…", model="openai:gpt-5", tools=[…])` is the short form: an agent whose `side_a`
-    is a prompt of the same name. Raises `DefinitionError` if a field is invalid.
+    `tw.Agent("counter", instructions="…", model="openai:gpt-6.1-terra", tools=[…])` is the short form: an agent whose
+    `side_a` is a prompt of the same name. Raises `DefinitionError` if a field is invalid.
 
     Attributes:
         name: The name by which threads, tools and routes refer to the agent. Unique in the app, on one line.

@@ -21,7 +21,7 @@ from toolwright.core.checks import (
 from toolwright.core.env.env import EnvVar, Variable, declared_variables, name_error, read_env, stored_only
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, plain_names
-from toolwright.core.model import Model, ModelSettings, Reasoning, ToolChoice, check_model
+from toolwright.core.model import SMALL_MODEL, Model, ModelSettings, Reasoning, ToolChoice, check_model
 from toolwright.core.schemas.output import Output
 from toolwright.core.text import hint
 from toolwright.core.tools.relations import AgentTool, SubagentToolConfig, SubpromptConfig
@@ -154,7 +154,7 @@ class Context:
                 f"Context: keep ({self.keep:g}) must be less than start_at ({self.start_at:g})."
             )
         check_kind("Context: summarize", self.summarize, bool, "true or false")
-        check_model("Context: summarize_with", self.summarize_with, "openai:gpt-5-mini")
+        check_model("Context: summarize_with", self.summarize_with, SMALL_MODEL)
         check_kind("Context: instructions", self.instructions, str, "text")
         if len(self.instructions) > MOST_INSTRUCTIONS:
             raise DefinitionError(f"Context: instructions must have at most {MOST_INSTRUCTIONS} characters.")
@@ -196,8 +196,8 @@ class Prompt:
     Attributes:
         name: The name by which sides and other prompts refer to it. Unique in the app.
         prompt: The system text. Default: "".
-        model: A name such as `openai:gpt-5`, a model object (ours or pydantic-ai's), or None (default) for the model
-            of the settings.
+        model: A name such as `openai:gpt-6.1-terra`, a model object (ours or pydantic-ai's), or None (default) for the
+            model of the settings.
         tools: Tools or plain functions, names of the app's tools, prompts and agents, and `SubpromptConfig`,
             `SubagentToolConfig` or `agent.as_tool(…)`. An agent's name hands the conversation over to it.
             Default: none.

@@ -34,6 +34,7 @@ from toolwright.core.json_value import (
     unwritable,
 )
 from toolwright.core.limits import MAX_DESCRIPTION
+from toolwright.core.model import EXAMPLE_MODEL
 from toolwright.core.ports import Clock, Models, NewId
 from toolwright.core.spaces import Entity
 from toolwright.core.text import brief
@@ -470,7 +471,9 @@ class Agents:
     async def _check_model_name(self, model: str, path: str) -> None:
         provider, _, name = model.partition(":")
         if not one_line(model) or model != model.strip() or (":" in model and not name.strip()):
-            fault = f"must be a model as provider:model, such as openai:gpt-5, not {brief(repr(model), 100)}"
+            fault = (
+                f"must be a model as provider:model, such as {EXAMPLE_MODEL}, not {brief(repr(model), 100)}"
+            )
             raise invalid_value([{"path": path, "message": fault}])
         if provider in COMMON_PROVIDERS and name:
             return

@@ -126,7 +126,7 @@ class RetryingModel(ABC):
 
     @property
     def name(self) -> str:
-        """The model's name, as in `openai:gpt-5`."""
+        """The model's name, as in `openai:gpt-6.1-terra`."""
         return self._name
 
     @cached_property
@@ -207,7 +207,7 @@ class RetryingModel(ABC):
 
 
 class PydanticAIModel(RetryingModel):
-    """A model by name (`openai:gpt-5`, `anthropic:…`), or one pydantic-ai model.
+    """A model by name (`openai:gpt-6.1-terra`, `anthropic:…`), or one pydantic-ai model.
 
     A model by name imports its provider's SDK here and belongs to this object: `aclose` closes its connections.
     """

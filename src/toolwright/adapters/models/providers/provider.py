@@ -33,13 +33,14 @@ from toolwright.core.errors import (
     ModelUnavailable,
     install,
 )
+from toolwright.core.model import EXAMPLE_MODEL
 from toolwright.core.schemas.provider_forms import alias_of
 from toolwright.core.text import brief
 
 PROVIDERS = (
-    "anthropic", "azure", "bedrock", "cerebras", "cohere", "deepseek", "fireworks", "google", "google-cloud", "groq",
-    "huggingface", "litellm", "mistral", "moonshotai", "ollama", "openai", "openai-chat", "openrouter", "scripted",
-    "together", "vercel", "xai",
+    "anthropic", "azure", "azure-responses", "bedrock", "cerebras", "cohere", "deepseek", "fireworks", "google",
+    "google-cloud", "groq", "huggingface", "litellm", "mistral", "moonshotai", "ollama", "openai", "openai-chat",
+    "openrouter", "scripted", "together", "vercel", "xai",
 )  # fmt: skip
 """Providers that an error message lists; pydantic-ai supports more."""
 _OUR_EXTRAS = ("openai", "anthropic")
@@ -55,7 +56,7 @@ def provider_model(name: str) -> Model:
     """
     provider, colon, model = name.partition(":")
     if not (provider and colon and model):
-        raise DefinitionError(f"The model {name!r} needs a provider, as in 'openai:gpt-5'.")
+        raise DefinitionError(f"The model {name!r} needs a provider, as in {EXAMPLE_MODEL!r}.")
     try:
         check_certificates()
         return infer_model(name)
