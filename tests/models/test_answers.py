@@ -471,12 +471,14 @@ async def test_a_call_beside_an_answer_is_read_as_before(model: PydanticAIModel,
 
 
 @pytest.mark.parametrize("answer", [None, OPTIONAL])
-async def test_a_model_that_refuses_to_answer_says_nothing_and_ends_by_the_filter(
+async def test_the_answer_of_a_model_that_refuses_is_its_explanation(
     model: PydanticAIModel, server: WireServer, answer: AnswerSchema | None
 ) -> None:
     server.answer(refusal=("I will ", "not."))
-    response = await answer_of(model, request(answer))
-    assert (response.text, response.calls, response.finish_reason) == ("", (), "content_filter")
+    *deltas, response = await ask(model, request(answer))
+    assert isinstance(response, ModelResponse)
+    assert (response.text, response.calls, response.cut) == ("I will not.", (), "refusal")
+    assert deltas == [TextDelta("I will not.")]
 
 
 async def test_a_refusal_of_the_schema_is_said_in_the_providers_words(

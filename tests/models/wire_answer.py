@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 Ending: TypeAlias = Literal["whole", "dropped", "cut", "stalled", "failed"]
+Stop: TypeAlias = Literal["max_tokens", "content_filter"]
+"""Why the provider stopped the answer before its end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,7 @@ class WireAnswer:
     cached_tokens: int = 0
     written_tokens: int = 0
     ending: Ending = "whole"
+    stop: Stop | None = None
     status: int = 200
     error: str = ""
     code: str | None = None

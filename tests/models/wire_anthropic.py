@@ -104,4 +104,6 @@ def _message(answer: WireAnswer, model: str, content: list[JSON], stop_reason: s
 def _stop_reason(answer: WireAnswer) -> str:
     if answer.refusal:
         return "refusal"
+    if answer.stop is not None:
+        return "max_tokens" if answer.stop == "max_tokens" else "refusal"
     return "tool_use" if answer.calls else "end_turn"

@@ -76,6 +76,8 @@ def _chunk(model: str, delta: JSONObject, finish: str | None = None) -> tuple[No
 
 
 def _finish(answer: WireAnswer) -> str:
+    if answer.stop is not None:
+        return "length" if answer.stop == "max_tokens" else answer.stop
     return "tool_calls" if answer.calls else "stop"
 
 

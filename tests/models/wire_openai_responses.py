@@ -15,7 +15,11 @@ def stream(answer: WireAnswer, model: str) -> Iterator[Event]:
 
 def ending(answer: WireAnswer, model: str) -> Iterator[Event]:
     """Return the events that close a stream."""
-    yield _event("response.completed", sequence_number=10_000, response=whole(answer, model))
+    response = whole(answer, model)
+    if answer.stop is not None:
+        reason = "max_output_tokens" if answer.stop == "max_tokens" else answer.stop
+        response |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
+    yield _event(f"response.{response['status']}", sequence_number=10_000, response=response)
 
 
 def whole(answer: WireAnswer, model: str) -> JSONObject:

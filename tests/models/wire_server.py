@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeAlias
 import uvicorn
 
 from tests.models import wire_anthropic, wire_embeddings, wire_openai_chat, wire_openai_responses
-from tests.models.wire_answer import Ending, WireAnswer, WireCall
+from tests.models.wire_answer import Ending, Stop, WireAnswer, WireCall
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ToolDefinition
 from toolwright.core.schemas.provider_rules import broken_rule
@@ -92,6 +92,7 @@ class WireServer:
         cached_tokens: int = 0,
         written_tokens: int = 0,
         ending: Ending = "whole",
+        stop: Stop | None = None,
         error: str = "",
         code: str | None = None,
         kind: str | None = None,
@@ -109,6 +110,7 @@ class WireServer:
             cached_tokens=cached_tokens,
             written_tokens=written_tokens,
             ending=ending,
+            stop=stop,
             error=error,
             code=code,
             kind=kind,

@@ -16,6 +16,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.schemas.output import MAX_ANSWER
 from toolwright.core.threads.run import Usage
+from toolwright.runtime.model.answer import EMPTY
 from toolwright.testing import runtime
 
 pytestmark = pytest.mark.anyio
@@ -40,8 +41,6 @@ BACK = "This answer does not fit the schema: {}. Give the whole answer again, as
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
-        ("", "the text is empty"),
-        (" \n", "the text is empty"),
         ("[]", "must be an object, not an array"),
         ("null", "must be an object, not null"),
         ("{}", "calls: is missing; output: is missing"),
@@ -61,6 +60,11 @@ BACK = "This answer does not fit the schema: {}. Give the whole answer again, as
 )
 async def test_the_errors_of_an_answer_are_reported_with_their_paths(answer: str, fault: str) -> None:
     assert await corrected(answer) == BACK.format(fault)
+
+
+@pytest.mark.parametrize("answer", ["", " \n"])
+async def test_an_empty_answer_is_asked_for_again(answer: str) -> None:
+    assert await corrected(answer) == EMPTY
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ MAX_DOCUMENT = 16 * 1024 * 1024
 MAX_DOCUMENT_VALUES = 1_000_000
 """Maximum number of values in one OpenAPI document."""
 
+CALLS_PER_UNIT = 100
+"""Maximum number of calls of one answer that one unit settles: about ten milliseconds of the event loop."""
 MAX_CALLS = 5_000
 """Maximum number of calls in one answer of a model."""
 

@@ -1,15 +1,15 @@
 """Model port: a request in, a stream of events out, with the response as the last event."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.results import AttachmentRef
+from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import Usage
+from toolwright.core.threads.run import CutReason, Usage
 from toolwright.core.value import value
 
 EXAMPLE_MODEL = "openai:gpt-6.1-terra"
@@ -134,7 +134,11 @@ class ModelCall:
 
 @value
 class ModelResponse:
-    """The complete answer, always the last item of the stream. `cost` is in US dollars, or None if unknown."""
+    """The complete answer, always the last item of the stream. `cost` is in US dollars, or None if unknown.
+
+    `finish_reason` is `length`, `content_filter` or `refusal` if the answer is not whole; its calls are not executed.
+    The text of a refusal is the provider's explanation.
+    """
 
     text: str = ""
     calls: tuple[ModelCall, ...] = ()
@@ -143,6 +147,39 @@ class ModelResponse:
     finish_reason: str | None = None
     model: str = ""
     native: JSON = None
+
+    @property
+    def cut(self) -> CutReason | None:
+        """Why the answer is not whole, or None. An answer of white space or of reasoning alone is empty."""
+        cut = _CUTS.get(self.finish_reason or "")
+        return "empty" if cut is None and not self.calls and not self.text.strip() else cut
+
+
+_CUTS: Mapping[str, CutReason] = {
+    "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+    "empty": "empty",
+}
+_CUT_ANSWERS: Mapping[CutReason, str] = {
+    "max_tokens": "The answer was cut at the model's output limit (max_tokens)",
+    "refusal": "The model refused to answer",
+    "content_filter": "The answer was stopped by the provider's content filter",
+    "empty": "The model gave an empty answer",
+}
+
+
+def cut_answer(cut: CutReason, text: str = "") -> ToolResult:
+    """Return the error result of a caller that needs the whole answer; `text` is the part that arrived."""
+    error = f"{_CUT_ANSWERS[cut]}: {text}" if text.strip() else f"{_CUT_ANSWERS[cut]}."
+    return ToolResult.fail(error, error_code=cut)
+
+
+def call_not_executed(cut: CutReason) -> ToolResult:
+    """Return the error result of a call in an answer that is not whole."""
+    advice = " Make fewer calls at once, or calls with shorter arguments." if cut == "max_tokens" else ""
+    return ToolResult.fail(f"{_CUT_ANSWERS[cut]}, so this call was not executed.{advice}", error_code=cut)
 
 
 @value

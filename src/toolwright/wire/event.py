@@ -11,7 +11,7 @@ from toolwright.core.threads.compaction import Compaction, Measure
 from toolwright.core.threads.event import Event as EventRow
 from toolwright.core.threads.event import EventDraft, EventType, LazyEventDraft
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import Run, Usage
+from toolwright.core.threads.run import CutReason, Run, Usage
 from toolwright.wire.message import message_json
 from toolwright.wire.result import attachment_to_json, error_object
 from toolwright.wire.run import usage_json
@@ -91,15 +91,18 @@ def _run_payload(run: Run) -> JSONObject:
     return _bounded(payload)
 
 
-def step_event(type_: EventType, number: int, usage: Usage | None = None) -> EventDraft:
-    """Return the event `step.started {stepNumber}` or `step.done {stepNumber, usage}`."""
+def step_event(
+    type_: EventType, number: int, usage: Usage | None = None, cut: CutReason | None = None
+) -> EventDraft:
+    """Return the event `step.started {stepNumber}` or `step.done {stepNumber, usage, stopReason?}`."""
     if usage is None:
         return EventDraft(type=type_, payload={"stepNumber": number})
-    return LazyEventDraft(type_, _step_payload, number, usage)
+    return LazyEventDraft(type_, _step_payload, number, usage, cut)
 
 
-def _step_payload(number: int, usage: Usage) -> JSONObject:
-    return {"stepNumber": number, "usage": usage_json(usage)}
+def _step_payload(number: int, usage: Usage, cut: CutReason | None) -> JSONObject:
+    payload: JSONObject = {"stepNumber": number, "usage": usage_json(usage)}
+    return payload if cut is None else {**payload, "stopReason": cut}
 
 
 def compacted_event(row: Compaction, measure: Measure, before: int, after: int) -> EventDraft:

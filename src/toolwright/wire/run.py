@@ -10,7 +10,7 @@ from pydantic import PlainValidator, PrivateAttr
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.compaction import SentPrompt as SentPromptRow
 from toolwright.core.threads.message import Message, Sent
-from toolwright.core.threads.run import OVER, RunStatus, Side, StopReason
+from toolwright.core.threads.run import OVER, CutReason, RunStatus, Side, StopReason
 from toolwright.core.threads.run import Run as RunRow
 from toolwright.core.threads.run import Step as StepRow
 from toolwright.core.threads.run import Usage as UsageRow
@@ -136,13 +136,14 @@ class StepEntry(Shape):
 class Step(Shape, title="StepShape"):
     """One model call and its tool calls.
 
-    `number` counts 1, 2, 3 … within the run. `context` is the record of the request, absent for steps of versions
-    without such records.
+    `number` counts 1, 2, 3 … within the run. `stop_reason` is present if the answer is not whole. `context` is the
+    record of the request, absent for steps of versions without such records.
     """
 
     number: Annotated[int, wire_name("stepNumber")]
     model: Annotated[str | None, wire_name("modelId")] = None
     usage: _Usage | None = None
+    stop_reason: Absent[CutReason] = None
     context: Absent[PromptContext] = None
     messages: tuple[StepEntry, ...] = ()
 
@@ -260,6 +261,7 @@ def _step_json(number: int, step: StepRow | None, messages: list[Message]) -> JS
         "stepNumber": number,
         "modelId": step.model if step else None,
         "usage": usage_json(step.usage) if step else None,
+        **({} if step is None or step.cut is None else {"stopReason": step.cut}),
         **({} if sent is None else {"context": context_json(sent)}),
         "messages": [entry for message in messages for entry in _entries(message)],
     }

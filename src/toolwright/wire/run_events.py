@@ -16,7 +16,7 @@ from toolwright.core.agents.run_result import (
 )
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
-from toolwright.core.threads.run import OVER, Usage
+from toolwright.core.threads.run import OVER, Usage, cut_reason
 from toolwright.core.value import value
 from toolwright.wire.call import arguments_json
 from toolwright.wire.result import reference_from_json
@@ -94,7 +94,7 @@ class RunEvents:
                 for waiting in await self._waiting(payload):
                     yield waiting
             case "step.done":
-                yield StepDone(_number(payload), _usage(payload))
+                yield StepDone(_number(payload), _usage(payload), cut_reason(payload.get("stopReason")))
             case _ if type_ in _ENDS and run_id is not None:
                 self._arguments.clear()
                 self._started_calls.clear()

@@ -290,7 +290,9 @@ class _Call:
             role="assistant",
             content=types.TextContent(text=answer.text),
             model=answer.model,
-            stop_reason="endTurn",
+            stop_reason="maxTokens"
+            if answer.stop_reason == "max_tokens"
+            else answer.stop_reason or "endTurn",
         )
 
 

@@ -26,7 +26,7 @@ from toolwright.core.model import (
 )
 from toolwright.core.text import sentence
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import Usage
+from toolwright.core.threads.run import CutReason, Usage
 
 _SAYS = ("text", "json", "calls", "thinking", "fail")
 _TEXT_PIECE = 24
@@ -67,6 +67,7 @@ class TurnForm(_Form):
     delay: float = Field(default=0, ge=0)
     fail: Literal["unavailable", "refused", "too_long"] | None = None
     message: str | None = None
+    stop_reason: CutReason | None = None
     usage: UsageForm | None = None
 
 
@@ -234,7 +235,7 @@ def _response(turn: Turn, request: ModelRequest, model: str, new_id: Callable[[]
             input_tokens=read + _TOKENS_PER_MESSAGE * len(request.messages),
             output_tokens=turn.output_tokens,
         ),
-        finish_reason="tool_call" if turn.calls else "stop",
+        finish_reason=turn.form.stop_reason or ("tool_call" if turn.calls else "stop"),
         model=model,
     )
 
@@ -251,8 +252,9 @@ class ScriptedModel:
 
     Otherwise the model raises `ModelRefused`. Lists by name are looked up by the prompt's name first, then by the
     agent's. Other keys of a turn: `thinking`; `delay` (seconds before each piece); `fail` (`unavailable`, `refused` or
-    `too_long`, with `message`), raised after the turn's content; `usage`. `window` is the context window in tokens that
-    the model reports; it is not enforced.
+    `too_long`, with `message`), raised after the turn's content; `stop_reason` (`max_tokens`, `refusal` or
+    `content_filter`) of an answer that is not whole; `usage`. `window` is the context window in tokens that the model
+    reports; it is not enforced.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from toolwright.core.model import TextDelta
 from toolwright.core.results import ToolResult
 from toolwright.core.schemas.meta import Call
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import OVER, RunStatus, StopReason, Usage
+from toolwright.core.threads.run import OVER, CutReason, RunStatus, StopReason, Usage
 from toolwright.core.value import value
 
 
@@ -107,10 +107,14 @@ class CallWaiting:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """A step has ended: an answer of the model and its calls; `number` counts from 1."""
+    """A step has ended: an answer of the model and its calls; `number` counts from 1.
+
+    `stop_reason` says why the answer was not whole; None if it was.
+    """
 
     number: int
     usage: Usage
+    stop_reason: CutReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from toolwright.core.text import pydantic_reason
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import Side
+from toolwright.core.threads.run import CutReason, Side, cut_reason
 from toolwright.core.value import value
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
@@ -102,10 +102,11 @@ _SPEAKERS = ("user", "assistant")
 
 @value
 class Sampled:
-    """The model's answer, and its name."""
+    """The model's answer, and its name. `stop_reason` says why the answer is not whole; None if it is."""
 
     text: str
     model: str = ""
+    stop_reason: CutReason | None = None
 
 
 def sampling(
@@ -158,7 +159,11 @@ def sampled(result: ToolResult) -> Sampled:
     answer = result.result
     if result.status == "error" or not isinstance(answer, dict):
         raise ModelError(result.error or "The model gave no answer.")
-    return Sampled(text=str(answer.get("text", "")), model=str(answer.get("model", "")))
+    return Sampled(
+        text=str(answer.get("text", "")),
+        model=str(answer.get("model", "")),
+        stop_reason=cut_reason(answer.get("stopReason")),
+    )
 
 
 class AbortSignal(Protocol):

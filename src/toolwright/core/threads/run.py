@@ -2,17 +2,25 @@
 
 from dataclasses import field
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.value import value
 
 RunStatus: TypeAlias = Literal["queued", "running", "waiting", "completed", "failed", "cancelled", "skipped"]
+CutReason: TypeAlias = Literal["max_tokens", "refusal", "content_filter", "empty"]
+"""Why a model's answer is not whole: its output limit, its refusal, its provider's filter, or it has no content."""
 StopReason: TypeAlias = Literal[
-    "end_turn", "stop_tool", "max_steps", "max_seconds", "session_stop", "session_fail"
+    "end_turn", "stop_tool", "max_steps", "max_seconds", "session_stop", "session_fail", CutReason
 ]
+CUTS: tuple[CutReason, ...] = get_args(CutReason)
 Side: TypeAlias = Literal["side_a", "side_b"]
 OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled", "skipped"})
+
+
+def cut_reason(written: object) -> CutReason | None:
+    """Return the reason why an answer is not whole, or None for any other value."""
+    return next((each for each in CUTS if each == written), None)
 
 
 @value
@@ -101,7 +109,10 @@ class Run:
 
 @value
 class Step:
-    """One model call and its tool calls; `number` counts 1, 2, 3 … within the run."""
+    """One model call and its tool calls; `number` counts 1, 2, 3 … within the run.
+
+    `finish_reason` is the provider's reason for the end of the answer, or a `CutReason` if the answer is not whole.
+    """
 
     run_id: str
     number: int
@@ -110,3 +121,8 @@ class Step:
     cost: float | None
     finish_reason: str | None
     created_at: datetime
+
+    @property
+    def cut(self) -> CutReason | None:
+        """Why the answer is not whole, or None."""
+        return cut_reason(self.finish_reason)

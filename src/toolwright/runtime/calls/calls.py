@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 from toolwright.core.files import FileDrafts
 from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.limits import CALLS_PER_UNIT
 from toolwright.core.ports import Clock
 from toolwright.core.results import AttachmentRef, Outcome, Pending, ToolResult
 from toolwright.core.state.state import ELICIT
@@ -138,8 +139,6 @@ class AbandonedCallResults:
         return ToolResult.fail(f"{self.what} before this call was approved.", error_code="not_begun")
 
 
-CALLS_PER_UNIT = 100
-"""Maximum number of calls of one answer that one unit settles: about ten milliseconds of the event loop."""
 STATE_PER_UNIT = 1024 * 1024
 """Maximum characters of JSON that one unit writes to the state and reads from it: some tens of milliseconds."""
 

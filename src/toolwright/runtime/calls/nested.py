@@ -18,6 +18,7 @@ from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.compaction import refers
 from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import CUTS
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.relations import PromptCall, SubpromptConfig
 from toolwright.core.tools.tool import Tool
@@ -157,7 +158,7 @@ def nested_message(
     """Return the answer within a prompt tool as a message; `by` is None if no model wrote it."""
     assert frame.active is not None, "a prompt tool's conversation has one"
     return Message(
-        id=context.new_id("msg"),
+        id=context.new_id("cut" if response.finish_reason in CUTS else "msg"),
         role="assistant",
         content=response.text,
         seq=seq,

@@ -19,13 +19,14 @@ class Sampling:
         self._model_answers = model_answers
 
     async def answer(self, state: RunState, arguments: Mapping[str, JSON]) -> ToolResult:
-        """Return the model's answer: its text, and the model's name. Raises `ModelError`."""
+        """Return the model's answer: its text, the model's name, and why it is not whole. Raises `ModelError`."""
         context = state.run_context
         response = await self._model_answers.ask_beside(context, _request(context, arguments))
         if response is None:
             return ToolResult.fail("The run was cancelled.", error_code="cancelled")
         state.execution.count(response.usage, response.cost)
-        return ToolResult.ok({"text": response.text, "model": response.model})
+        answer: JSONObject = {"text": response.text, "model": response.model}
+        return ToolResult.ok(answer if response.cut is None else {**answer, "stopReason": response.cut})
 
 
 def _request(context: RunContext, arguments: Mapping[str, JSON]) -> ModelRequest:

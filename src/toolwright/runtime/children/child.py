@@ -11,13 +11,14 @@ from toolwright.core.journal.child_effects import Report, Spawn
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.model import cut_answer
 from toolwright.core.ports import Clock
 from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.child import ChildStatus, Link, link_from_json, link_json
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import Run
+from toolwright.core.threads.run import Run, cut_reason
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed, value
 from toolwright.runtime.calls.variables import missing_of, with_effective_types
@@ -290,6 +291,9 @@ def _answer(run: Run) -> ToolResult:
     if run.stop_reason == "session_fail":
         text = model_text(ToolResult.ok(run.output)) if run.output not in (None, "") else FAILED
         return ToolResult.fail(text, error_code="session_fail")
+    cut = cut_reason(run.stop_reason)
+    if cut is not None:
+        return cut_answer(cut, model_text(ToolResult.ok("" if run.output is None else run.output)))
     if run.stop_reason in ("max_steps", "max_seconds") and run.output in (None, ""):
         return ToolResult.fail(
             NO_ANSWER if run.stop_reason == "max_steps" else NO_TIME, error_code=run.stop_reason

@@ -6,13 +6,13 @@ from datetime import datetime
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import ModelError
+from toolwright.core.limits import CALLS_PER_UNIT
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.schemas.output import InvalidAnswer, correction
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall, Sent
-from toolwright.core.threads.run import QueuedCall, Step
+from toolwright.core.threads.run import CUTS, CutReason, QueuedCall, Step
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
@@ -118,7 +118,7 @@ def assistant_message(
 ) -> Message:
     """Return the answer as a message at the position `seq`."""
     return Message(
-        id=context.new_id("msg"),
+        id=context.new_id("cut" if response.finish_reason in CUTS else "msg"),
         role="assistant",
         content=response.text,
         seq=seq,
@@ -139,19 +139,49 @@ def sent_with(frame: Frame, response: ModelResponse) -> Sent | None:
     return frame.sent if frame.sent is None or counted is None else changed(frame.sent, counted=counted)
 
 
+_CUT = "cut_"
+"""Prefix of the ids of answers that are not whole."""
+MOST_CUT = 2
+"""Maximum number of consecutive answers with cut calls after which the model is asked again."""
+EMPTY = "Your last answer was empty. Give your answer."
 CORRECTION = "fix_"
-"""Prefix of the ids of messages that report an answer which breaks its schema to the model."""
+"""Prefix of the ids of messages that tell the model what is wrong with its last answer."""
 
 
-def correction_message(context: RunContext, error: InvalidAnswer, step: int, seq: int) -> Message:
-    """Return the errors of an answer as a user message at the position `seq`, after the answer."""
+def is_asked_again(messages: Sequence[Message], run_id: str, response: ModelResponse) -> bool:
+    """Return whether the model is asked again after an answer that is not whole; `messages` precede the answer.
+
+    An empty answer is asked for again once. Calls that the output limit has cut are reported to the model, as results.
+    """
+    before = 0
+    for message in reversed(messages):
+        is_answer = message.role == "assistant"
+        is_same = message.id.startswith(_CUT) and bool(message.calls) == bool(response.calls)
+        if message.run_id != run_id or (is_answer and not is_same):
+            break
+        before += is_answer
+    if response.cut == "empty":
+        return before == 0
+    return response.cut == "max_tokens" and bool(response.calls) and before < MOST_CUT
+
+
+def as_cut(response: ModelResponse, cut: CutReason) -> ModelResponse:
+    """Return an answer that is not whole, with its reason and as many calls as one unit can settle."""
+    return changed(response, finish_reason=cut, calls=response.calls[:CALLS_PER_UNIT])
+
+
+def correction_message(
+    context: RunContext, text: str, step: int, seq: int, within: str | None = None
+) -> Message:
+    """Return a user message at the position `seq`, after an answer, that says what is wrong with the answer."""
     return Message(
         id=context.new_id(CORRECTION.rstrip("_")),
         role="user",
-        content=correction(error),
+        content=text,
         seq=seq,
         run_id=context.run.id,
         step=step,
+        within=within,
         created_at=context.clock.now(),
     )
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import ContextTooLong, ToolwrightError
-from toolwright.core.model import Model, ModelRequest, ModelResponse, ModelSettings
+from toolwright.core.errors import ContextTooLong, ModelError, ToolwrightError
+from toolwright.core.model import Model, ModelRequest, ModelResponse, ModelSettings, cut_answer
 from toolwright.core.text import clean_text, error_text
 from toolwright.core.threads.compaction import HEADER, cut_to_tokens, text_tokens
 from toolwright.core.threads.message import Message
@@ -193,15 +193,12 @@ class Summaries:
             except Exception as error:  # noqa: BLE001 - a user's model can raise anything
                 log.warning("%s wrote no summary: %s", name, error_text(error))
                 break
-            if written is None:
-                log.warning("%s wrote no summary: its answer has no text.", name)
-                break
             text, model = written
             return replace(paid, text=text, model=model)
         return paid if paid.usage != Usage() or paid.cost else None
 
-    async def _write(self, order: Order, room: int, ask: Ask) -> tuple[str, str] | None:
-        """Return the text and the name of the model that has written it, or None if an answer has no text."""
+    async def _write(self, order: Order, room: int, ask: Ask) -> tuple[str, str]:
+        """Return the text and the name of the model that has written it. Raises `ModelError` if there is no text."""
         text, model = "", order.model.name
         system = _INSTRUCTION.format(words=order.tokens * 2 // 3)
         if order.instructions:
@@ -212,11 +209,12 @@ class Summaries:
             response = await ask(order.model, _request(order, system, content))
             if response is None:
                 raise asyncio.CancelledError("The run that asked for the summary was cancelled.")
-            if not response.text.strip():
-                return None
+            cut = response.cut
+            if cut is not None and cut != "max_tokens":  # a summary is cut to its length anyway
+                raise ModelError(cut_answer(cut, response.text).error)
             text = cut_to_tokens(order.redact(clean_text(response.text.strip())), order.tokens * 3 // 2)
             model = response.model or model
-        return (text, model) if text else None
+        return text, model
 
 
 def _request(order: Order, system: str, content: str) -> ModelRequest:

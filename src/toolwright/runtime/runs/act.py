@@ -22,10 +22,9 @@ from toolwright.core.errors import (
     Unwritable,
 )
 from toolwright.core.journal.child_effects import Activated
-from toolwright.core.journal.effects import KeepTexts
-from toolwright.core.journal.units import Answer, Finish, Result
+from toolwright.core.journal.units import Finish, Result
 from toolwright.core.limits import MAX_CALLS
-from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.model import ModelCall, ModelResponse, cut_answer
 from toolwright.core.results import Outcome, ToolResult
 from toolwright.core.schemas.output import (
     OUTPUT_FAULT,
@@ -38,13 +37,13 @@ from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import READ_RESULT
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.run import QueuedCall, Run
+from toolwright.core.threads.run import CutReason, QueuedCall, Run
 from toolwright.core.tools.pipeline import PreparedCall, prepare
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
-from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
+from toolwright.runtime.calls.nested import Nested, config_of
 from toolwright.runtime.calls.variables import decide, missing_for, missing_variables, park_for, variables_of
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.children.step_tools import StepTools
@@ -52,7 +51,14 @@ from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.env import Environment, clean_response
-from toolwright.runtime.model.answer import outside_calls, queued_message, requested_call, total_cost
+from toolwright.runtime.model.answer import (
+    as_cut,
+    is_asked_again,
+    outside_calls,
+    queued_message,
+    requested_call,
+    total_cost,
+)
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.loop import (
@@ -74,7 +80,7 @@ from toolwright.runtime.runs.loop import (
     TakeOutsideCalls,
     WaitForCalls,
 )
-from toolwright.runtime.runs.outage import end_outage, has_own_message, lasts_too_long, outage
+from toolwright.runtime.runs.outage import has_own_message, lasts_too_long, outage
 from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.state.state import Invoke
 from toolwright.runtime.threads.inbox import cleaned_texts, own_message
@@ -218,8 +224,12 @@ class Actions:
             return
         if context.redactor.secrets:
             response = await _without_secrets(context, response)
-        formed = None
-        if context.active.form is not None:
+        formed, cut = None, response.cut
+        if cut == "empty" and not has_own_message(context):
+            cut = None  # nobody waits for the answer to an event
+        if cut is not None:
+            response = as_cut(response, cut)
+        elif context.active.form is not None:
             formed = await self._formed(context, changes, response)
             if formed is None:
                 return
@@ -228,7 +238,7 @@ class Actions:
             error = f"The model asked for {len(response.calls)} calls in one answer. At most {MAX_CALLS} are made."
             await self._ends.fail(context, error, ModelError.code)
             return
-        answer = partial(self._outcomes.answer, context, changes, response, formed)
+        answer = partial(self._outcomes.answer, context, changes, response, formed, cut)
         if await context.commit(answer) == "done" and context.root.texts:
             self._model_answers.windows.records.stored(context.root)
 
@@ -278,7 +288,14 @@ class Actions:
         elif response is not None:
             usage, cost = context.run.usage + response.usage, total_cost(context.run.cost, response.cost)
             run = changed(context.run, usage=usage, cost=cost, error=None, waiting=None)
-            await self._add_within(context, response, run)
+            cut = _cut_within(context, response)
+            if cut is not None:
+                response = as_cut(response, cut)
+            if cut is None or is_asked_again(frame.messages, run.id, response):
+                await self._add_within(context, response, run, cut)
+            else:
+                context.run = run
+                await self._leave(context, frame, cut_answer(cut, response.text))
 
     async def _answer_within(self, context: RunContext) -> ModelResponse | ToolResult | None:
         """Return the model's answer, or the error result that the caller reads if the model failed.
@@ -305,23 +322,12 @@ class Actions:
             return response
         return clean_response(response, context.redactor, context.active.by_name)
 
-    async def _add_within(self, context: RunContext, response: ModelResponse, run: Run) -> None:
-        """Commit an answer in the conversation of a prompt tool."""
+    async def _add_within(
+        self, context: RunContext, response: ModelResponse, run: Run, cut: CutReason | None = None
+    ) -> None:
+        """Commit an answer in the conversation of a prompt tool. One that is `cut` is asked for again."""
         frame = context.frame
-
-        def said() -> Next:
-            changes, calls = Changes(), nested_calls(context, frame, response)
-            if run.error is None:
-                changes = end_outage(context, changes)
-            changes.messages.append(
-                nested_message(context, frame, response, calls, context.next_seq(changes))
-            )
-            if response.model and frame.texts:
-                changes.effects += (KeepTexts(texts=frame.texts),)
-            if calls:
-                return self._outcomes.calls_made(context, changes, calls, run)
-            return Next(kind=Answer, changes=changes, run=run)
-
+        said = partial(self._outcomes.answer_within, context, frame, response, run, cut)
         if await context.commit(said) == "done" and response.model and frame.texts:
             self._model_answers.windows.records.stored(frame)
 
@@ -542,6 +548,14 @@ async def _without_secrets(context: RunContext, response: ModelResponse) -> Mode
     return await in_thread_if_large(
         texts, clean_response, response, context.redactor, active.by_name, formed=active.form is not None
     )
+
+
+def _cut_within(context: RunContext, response: ModelResponse) -> CutReason | None:
+    """Return why the answer of a prompt tool's model is not whole, or None. A tool without text needs none."""
+    call = context.frame.call
+    assert call is not None, "the conversation of a prompt tool"
+    needs_text = config_of(context.prepared[call.id].tool).include_text_response
+    return None if response.cut == "empty" and not needs_text else response.cut
 
 
 def _can_begin(context: RunContext, call: Call) -> bool:

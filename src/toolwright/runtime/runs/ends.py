@@ -43,6 +43,7 @@ _MOST_UNKNOWN = 1_000  # maximum number of unknown agents that a warning has nam
 _LIMITS: Mapping[str | None, str] = {
     "max_steps": "its limit of steps (max_steps)",
     "max_seconds": "its time limit (max_seconds)",
+    "max_tokens": "the output limit of its model (max_tokens)",
 }
 
 

@@ -11,27 +11,36 @@ from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.units import Advance, Answer, Result
-from toolwright.core.model import ModelResponse
+from toolwright.core.model import ModelResponse, call_not_executed
 from toolwright.core.requests.speaker import ComposedForm
 from toolwright.core.results import Outcome, ToolResult
-from toolwright.core.schemas.output import MOST_CORRECTIONS, OUTPUT_FAULT, FormedAnswer, InvalidAnswer
+from toolwright.core.schemas.output import (
+    MOST_CORRECTIONS,
+    OUTPUT_FAULT,
+    FormedAnswer,
+    InvalidAnswer,
+    correction,
+)
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import FAULT, InboxEvent
-from toolwright.core.threads.run import QueuedCall, Run, StopReason, Usage
+from toolwright.core.threads.run import CutReason, QueuedCall, Run, StopReason, Usage
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import AbandonedCallResults, Calls, can_run_concurrently
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
-from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
 from toolwright.runtime.context.commit import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import CALL_ID
 from toolwright.runtime.model.answer import (
+    EMPTY,
     assistant_message,
     calls_of,
     correction_message,
     corrections,
+    is_asked_again,
     step_row,
     total_cost,
 )
@@ -68,6 +77,7 @@ class Outcomes:
         before: Changes,
         response: ModelResponse,
         formed: FormedAnswer | None = None,
+        cut: CutReason | None = None,
     ) -> Next:
         """Build the unit of the model's answer and the start of its first call; `before` are the messages read."""
         changes = before.copy() if before.messages or before.effects else Changes()
@@ -90,6 +100,8 @@ class Outcomes:
             error=None,
             waiting=None,
         )
+        if cut is not None:
+            return self._cut(context, changes, calls, run, response, cut)
         if calls:
             return self.calls_made(context, changes, calls, run, response.usage)
         changes.events.append(step_event("step.done", number, response.usage))
@@ -100,6 +112,64 @@ class Outcomes:
             run, reason = after_text(context.active, run)
         end = limit_end(context, run) if reason is None else End("completed", reason)
         return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=end)
+
+    def _cut(
+        self,
+        context: RunContext,
+        changes: Changes,
+        calls: Sequence[Call],
+        run: Run,
+        response: ModelResponse,
+        cut: CutReason,
+    ) -> Next:
+        """End the step of an answer that is not whole: the model is asked again, or the run ends with the reason.
+
+        None of its calls is executed. Half an answer in a declared form is no output.
+        """
+        form = context.active.form
+        is_output = form is None or (cut == "refusal" and not isinstance(form, ComposedForm))
+        run = changed(run, output=response.text if is_output else context.run.output)
+        self._refuse_cut(context, changes, calls, cut)
+        changes.events.append(step_event("step.done", run.step_count, response.usage, cut))
+        if not is_asked_again(context.root.messages, run.id, response) or limit_end(context, run) is not None:
+            return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=End("completed", cut))
+        if cut == "empty":
+            seq = context.next_seq(changes)
+            context.add_message(changes, correction_message(context, EMPTY, run.step_count + 1, seq))
+        return Next(kind=Answer, changes=changes, run=run, ends_step=True)
+
+    def answer_within(
+        self,
+        context: RunContext,
+        frame: Frame,
+        response: ModelResponse,
+        run: Run,
+        cut: CutReason | None = None,
+    ) -> Next:
+        """Build the unit of an answer in the conversation of a prompt tool. One that is `cut` is asked for again."""
+        changes = Changes()
+        calls = nested_calls(context, frame, response)
+        if run.error is None:
+            changes = end_outage(context, changes)
+        changes.messages.append(nested_message(context, frame, response, calls, context.next_seq(changes)))
+        if response.model and frame.texts:
+            changes.effects += (KeepTexts(texts=frame.texts),)
+        if calls and cut is None:
+            return self.calls_made(context, changes, calls, run)
+        if cut is not None:
+            self._refuse_cut(context, changes, calls, cut)
+        if cut == "empty":
+            seq, step = context.next_seq(changes), context.run.step_count
+            changes.messages.append(correction_message(context, EMPTY, step, seq, within=frame.id))
+        return Next(kind=Answer, changes=changes, run=run)
+
+    def _refuse_cut(
+        self, context: RunContext, changes: Changes, calls: Sequence[Call], cut: CutReason
+    ) -> None:
+        """Settle the calls of an answer that is not whole with an error, in the unit of the answer."""
+        for call in calls:
+            changes.calls[call.id] = call
+            self._calls.settle(context, changes, call, call_not_executed(cut))
 
     def correction(
         self, context: RunContext, before: Changes, response: ModelResponse, fault: InvalidAnswer
@@ -113,7 +183,10 @@ class Outcomes:
             return changed(following, end=end)
         changes = following.changes
         context.add_message(
-            changes, correction_message(context, fault, context.run.step_count + 1, context.next_seq(changes))
+            changes,
+            correction_message(
+                context, correction(fault), context.run.step_count + 1, context.next_seq(changes)
+            ),
         )
         return following
 

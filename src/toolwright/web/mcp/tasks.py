@@ -164,7 +164,8 @@ def _sampled(response: object) -> JSON:
         raise errors.InvalidRequest(NO_TEXT) from None
     if not isinstance(read.content, types.TextContent):
         raise errors.InvalidRequest(NO_TEXT)
-    return {"text": read.content.text, "model": read.model}
+    answer: JSONObject = {"text": read.content.text, "model": read.model}
+    return {**answer, "stopReason": "max_tokens"} if read.stop_reason == "maxTokens" else answer
 
 
 async def _submit(runtime: Runtime, question: Question, result: JSON | ToolResult) -> None:

@@ -144,7 +144,7 @@ def read_response(
 ) -> ModelResponse:
     """Return the whole answer. Arguments have the property names of the tools' own schemas: `names`, by tool."""
     return ModelResponse(
-        text=response.text or "",
+        text="".join([response.text or "", *refusal_deltas(response)]),
         calls=tuple(_call(part, aliases.real(part.tool_name), names or {}) for part in response.tool_calls),
         usage=Usage(
             input_tokens=response.usage.input_tokens,
@@ -153,10 +153,24 @@ def read_response(
             cache_write_tokens=response.usage.cache_write_tokens,
         ),
         cost=_cost(response),
-        finish_reason=response.finish_reason,
+        finish_reason="refusal" if is_refusal(response) else response.finish_reason,
         model=response.model_name or "",
         native=dump_native(response),
     )
+
+
+def is_refusal(response: NativeResponse) -> bool:
+    """Return whether the model has refused to answer; pydantic-ai reports a refusal as filtered content."""
+    details = response.provider_details or {}
+    return "refusal" in (details.get("finish_reason"), *details)
+
+
+def refusal_deltas(response: NativeResponse) -> list[str]:
+    """Return what follows the answer's text if the model has refused to answer: its explanation, if it gives one."""
+    explanation = (response.provider_details or {}).get("refusal")
+    if not isinstance(explanation, str) or not explanation:
+        return []
+    return [f"\n\n{explanation}" if response.text else explanation]
 
 
 def _call(part: messages.ToolCallPart, name: str, names: Mapping[str, PropertyNames]) -> ModelCall:

@@ -21,7 +21,7 @@ from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 from typing_extensions import Unpack
 
-from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response
+from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response, refusal_deltas
 from toolwright.adapters.models.providers.provider import (
     Aliases,
     chain_errors,
@@ -36,10 +36,10 @@ from toolwright.adapters.models.providers.tools import (
     AnswerForm,
     ToolOffer,
     ToolOffers,
+    adapted,
     answer_form,
     final_tool_form,
     is_native_beside_tools,
-    leaving_schemas,
     prompted_form,
     read_answer,
     read_final,
@@ -63,6 +63,7 @@ from toolwright.core.model import (
     ModelRequest,
     ModelResponse,
     ModelSettings,
+    TextDelta,
     ToolDefinition,
 )
 from toolwright.core.schemas.provider_forms import ToolError
@@ -198,6 +199,8 @@ class RetryingModel(ABC):
                     yield read
             response = stream.get()
         check_complete(response)
+        for explanation in refusal_deltas(response):
+            yield TextDelta(explanation)
         with internal_errors(_READING):
             answer = await model.answer(response, prepared)
         yield answer
@@ -214,7 +217,7 @@ class PydanticAIModel(RetryingModel):
 
     def __init__(self, model: str | Model, *, name: str | None = None, **retries: Unpack[Retries]) -> None:
         self._owned = isinstance(model, str)
-        native = leaving_schemas(provider_model(model) if isinstance(model, str) else model)
+        native = adapted(provider_model(model) if isinstance(model, str) else model)
         super().__init__(name or (model if isinstance(model, str) else native.model_id), native, **retries)
         self._settings = _default_settings(self._model)
         self._cache = PromptCache(self._model)

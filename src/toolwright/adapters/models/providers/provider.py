@@ -219,10 +219,19 @@ def provider_errors() -> tuple[type[Exception], ...]:
     return (AgentRunError, UserError, OSError, httpx2.TransportError, *lost)
 
 
+_TELL_THE_END: Final = frozenset({
+    "anthropic", "azure", "bedrock", "cohere", "google", "google-cloud", "google-gla", "google-vertex", "groq",
+    "huggingface", "mistral", "openai",
+})  # fmt: skip
+"""Providers whose answers have a reason for their end, without which they are unfinished."""
+
+
 def check_complete(response: ModelResponse) -> None:
     """Raise `BrokenAnswerError` if the answer's stream ended early."""
-    unfinished = response.finish_reason is None and response.provider_name == "anthropic"
-    if response.state == "incomplete" or unfinished or response.finish_reason == "error":
+    details = response.provider_details or {}
+    unfinished = response.finish_reason is None and "finish_reason" not in details
+    unfinished &= response.provider_name in _TELL_THE_END
+    if response.state in ("incomplete", "suspended") or unfinished or response.finish_reason == "error":
         raise BrokenAnswerError("the stream ended before the answer did")
 
 

@@ -13,7 +13,7 @@ import asyncio
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from pydantic_ai.exceptions import ModelHTTPError, ModelRequestRejectedError, UserError
 from pydantic_ai.messages import InstructionPart
@@ -21,7 +21,7 @@ from pydantic_ai.messages import ModelResponse as NativeResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.output import OutputObjectDefinition
-from pydantic_ai.profiles import merge_profile
+from pydantic_ai.profiles import ModelProfile, merge_profile
 from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
@@ -219,22 +219,40 @@ _ANY_JSON = (
 )
 
 
-def leaving_schemas(model: Model) -> Model:
-    """Return a model that changes no tool schemas: a copy, or the model itself if its user configured a transformer."""
+def adapted(model: Model) -> Model:
+    """Return a copy of the model that changes no tool schemas and takes no unfinished stream for an answer.
+
+    What its user has configured stays: a transformer of schemas, and `openai_chat_streaming_requires_finish_reason`.
+    """
     if isinstance(model, WrapperModel):
         wrapper = copy.copy(model)
-        wrapper.wrapped = leaving_schemas(model.wrapped)
+        wrapper.wrapped = adapted(model.wrapped)
         return wrapper
+    changes = ModelProfile()
+    if _speaks_chat(model) and _NEEDS_END not in model.profile:
+        changes = cast(ModelProfile, {_NEEDS_END: True})
     fitted = model.profile.get("json_schema_transformer")
     if (
-        model.system not in _ACCEPT_ANY
-        or fitted is None
-        or fitted.__module__.partition(".")[0] != "pydantic_ai"
+        model.system in _ACCEPT_ANY
+        and fitted is not None
+        and fitted.__module__.partition(".")[0] == "pydantic_ai"
     ):
+        changes["json_schema_transformer"] = None
+    if not changes:
         return model
-    leaving = copy.copy(model)
-    leaving.profile = merge_profile(model.profile, {"json_schema_transformer": None})
-    return leaving
+    changed_model = copy.copy(model)
+    changed_model.profile = merge_profile(model.profile, changes)
+    return changed_model
+
+
+_NEEDS_END = "openai_chat_streaming_requires_finish_reason"
+
+
+def _speaks_chat(model: Model) -> bool:
+    """Return whether the model has OpenAI's chat completions as its wire."""
+    return any(
+        each.__name__ == "OpenAIChatModel" for each in type(model).__mro__
+    )  # its SDK need not be installed
 
 
 def schema_for(model: Model, schema: JSONObject) -> JSONObject:

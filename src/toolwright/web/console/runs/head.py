@@ -28,6 +28,10 @@ _ENDS: Final[Mapping[str, str]] = {
     "max_seconds": "Time limit reached",
     "session_stop": "Session ended",
     "session_fail": "Session failed",
+    "max_tokens": "Answer cut at the output limit",
+    "refusal": "Refused by the model",
+    "content_filter": "Stopped by the provider's content filter",
+    "empty": "Empty answer",
 }
 
 
