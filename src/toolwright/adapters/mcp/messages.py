@@ -122,11 +122,8 @@ def _mismatch(structured: JSON, output: JSONObject, has_structured: bool) -> lis
         validator = compile_promise(output)
     except InvalidSchema:
         return []
-    if validator.is_valid(structured):
-        return []
-    return [
-        sentence(f"{_NO_MATCH}: {brief(join_errors(validation_errors(validator, structured)), _MOST_ERROR)}")
-    ]
+    errors = validation_errors(validator, structured)
+    return [sentence(f"{_NO_MATCH}: {brief(join_errors(errors), _MOST_ERROR)}")] if errors else []
 
 
 _BLOCK_KEYS = frozenset(

@@ -1,13 +1,21 @@
-"""JSON Schemas: compiled once without fetching references, rewritten, and their parts."""
+"""JSON Schemas: compiled once without fetching references, their weight, rewritten, and their parts.
 
+The weight is the number of subschemas that validate a value, counted through references. A validator visits each branch
+of a union separately, so a schema of one kilobyte can have billions of visits. They are counted before it validates,
+because neither a thread nor a time limit can interrupt a validator: it holds the GIL.
+"""
+
+import re
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urldefrag, urljoin
 
 import jsonschema_rs
 
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSON, JSONObject, Path, spell
+from toolwright.core.json_value import JSON, JSONObject, Path, has_more_values, spell
+from toolwright.core.limits import MAX_NESTING
 from toolwright.core.text import brief, sentence
 
 _MOST_WHY = 500  # maximum characters of a reason
@@ -25,7 +33,26 @@ class InvalidSchema(Exception):
         super().__init__(f"{place}: {self.why}" if place else self.why)
 
 
-def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
+class CompiledSchema:
+    """A compiled JSON Schema. `is_valid` and `iter_errors` are for values that its `weight` allows."""
+
+    __slots__ = ("_weight", "is_valid", "iter_errors", "schema")
+
+    def __init__(self, schema: JSONObject, validator: jsonschema_rs.Validator) -> None:
+        self.schema = schema
+        self._weight: Weight | None = None
+        self.is_valid = validator.is_valid
+        self.iter_errors = validator.iter_errors
+
+    @property
+    def weight(self) -> "Weight":
+        """The weight of the schema, counted when it is first needed."""
+        if self._weight is None:
+            self._weight = Weight(self.schema)
+        return self._weight
+
+
+def compile_schema(schema: JSONObject, name: str) -> CompiledSchema:
     """Return a validator that never fetches references. Raises `DefinitionError` for an invalid schema.
 
     `name` is the tool's name for the error message, which contains the path. Formats are validated too.
@@ -39,7 +66,7 @@ def compile_schema(schema: JSONObject, name: str) -> jsonschema_rs.Validator:
         ) from error
 
 
-def compile_promise(schema: JSONObject) -> jsonschema_rs.Validator:
+def compile_promise(schema: JSONObject) -> CompiledSchema:
     """Return a validator of results for a third-party schema, such as an MCP server's. Raises `InvalidSchema`.
 
     Its `format` keywords are annotations only.
@@ -47,13 +74,43 @@ def compile_promise(schema: JSONObject) -> jsonschema_rs.Validator:
     return _compiled(schema, formats=False)
 
 
-def _compiled(schema: JSONObject, *, formats: bool) -> jsonschema_rs.Validator:
+def _compiled(schema: JSONObject, *, formats: bool) -> CompiledSchema:
     try:
-        return jsonschema_rs.validator_for(schema, offline=True, validate_formats=formats)
+        validator = jsonschema_rs.validator_for(schema, offline=True, validate_formats=formats)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
         why = getattr(error, "message", None) or str(error).split("\n")[0]
         path: Path = tuple(getattr(error, "instance_path", ())) or _referring(schema, why)
         raise InvalidSchema(path, why) from error
+    compiled = CompiledSchema(schema, validator)
+    if _has_references(schema):  # without them it is no heavier than it is long
+        _check_weight(compiled)
+    return compiled
+
+
+def _has_references(schema: JSON) -> bool:
+    waiting: list[JSON] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if any(key in part for key in _LINKS):
+                return True
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return False
+
+
+def _check_weight(compiled: CompiledSchema) -> None:
+    """Raise `InvalidSchema` if one value is validated by too many subschemas."""
+    try:
+        most = compiled.weight.most_at_once
+    except UnknownReference as error:
+        raise InvalidSchema((), str(error)) from error
+    if most > MOST_AT_ONCE:
+        why = (
+            f"more than {MOST_AT_ONCE} of its subschemas, counted through references, validate the same value"
+        )
+        raise InvalidSchema((), f"{why}: remove alternatives")
 
 
 def _referring(schema: JSON, why: str) -> Path:
@@ -70,6 +127,251 @@ def _referring(schema: JSON, why: str) -> Path:
                     return (*path, key)
             waiting += [(each, (*path, key)) for key, each in part.items()]
     return ()
+
+
+MOST_AT_ONCE = 10_000
+"""Maximum number of subschemas that validate one and the same value."""
+MOST_VISITS = 1_000_000
+"""Maximum number of visits of one validation: less than a tenth of a second."""
+MOST_ERROR_VISITS = 10_000
+"""Maximum number of visits for which all errors are collected, which costs a hundred times more than a validation."""
+
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_CONDITIONS = ("not", "if", "then", "else")
+_DEPENDENT = ("dependentSchemas", "dependencies")
+_LINKS = ("$ref", "$dynamicRef", "$recursiveRef")
+_OF_PROPERTIES = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_OF_ITEMS = ("additionalItems", "contains", "unevaluatedItems")
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_NAMES = ("$id", "id", "$anchor", "$dynamicAnchor")
+_ANCHORS = frozenset({"$anchor", "$dynamicAnchor"})
+_OF_JSON_SCHEMA = re.compile(r"https?://json-schema\.org/")
+_NOWHERE = "json://toolwright.invalid/"
+
+
+class Weight:
+    """Counts the visits of one schema. Raises `UnknownReference`."""
+
+    def __init__(self, root: JSONObject) -> None:
+        self._root = root
+        self._references = _References(root)
+        anywhere, visited = self._count([root], with_parts=True, recursive=inf)
+        self.visits_per_value = anywhere[id(root)]
+        at_once, _ = self._count(visited, with_parts=False, recursive=0.0)
+        self.most_at_once = max(at_once.values())
+
+    def exceeds(self, value: JSON, most: int) -> bool:
+        """Return whether the validation of the value has more than `most` visits."""
+        if self.visits_per_value <= most and not has_more_values(value, int(most // self.visits_per_value)):
+            return False
+        try:
+            _Visits(self._references, most).count(self._root, value)
+        except (_TooMany, RecursionError):
+            return True
+        return False
+
+    def _count(
+        self, schemas: list[JSONObject], *, with_parts: bool, recursive: float
+    ) -> tuple[dict[int, float], list[JSONObject]]:
+        """Return the numbers of subschemas below each schema, including itself, and all visited schemas.
+
+        Counts those that validate the same value and, `with_parts`, those that validate its parts. A schema that leads
+        to itself counts as `recursive` there.
+        """
+        counts: dict[int, float] = {}
+        visited: list[JSONObject] = []
+        waiting = [(each, False) for each in schemas]
+        while waiting:  # iterative: chains of references can be of any length
+            schema, is_counted = waiting.pop()
+            same = self._references.of_same_value(schema)
+            parts = [*_of_parts(schema)] if with_parts else []
+            if is_counted:
+                total = _repeated(schema) * sum(counts[id(each)] for each in same)
+                counts[id(schema)] = 1.0 + total + sum(counts[id(each)] for each in parts)
+            elif id(schema) not in counts:
+                counts[id(schema)] = recursive
+                visited.append(schema)
+                waiting.append((schema, True))
+                waiting += [(each, False) for each in (*same, *parts)]
+        return counts, visited
+
+
+class _TooMany(Exception):
+    """There are more visits than allowed."""
+
+
+class _Visits:
+    """Counts the visits of one validation. Each pair of a subschema and a part of the value is counted once."""
+
+    def __init__(self, references: "_References", most: int) -> None:
+        self._references = references
+        self._most = most
+        self._counts: dict[tuple[int, int], int] = {}
+
+    def count(self, schema: JSONObject, value: JSON) -> int:
+        """Return the number of visits. Raises `_TooMany`."""
+        key = (id(schema), id(value))
+        known = self._counts.get(key)
+        if known is not None:
+            return known
+        self._counts[key] = 0  # ends a reference to itself
+        total = 0
+        for each in self._references.of_same_value(schema):
+            total += self.count(each, value)
+            self._check(total)
+        total = 1 + total * _repeated(schema)
+        for part, item in _applied(schema, value):
+            total += self.count(part, item)
+            self._check(total)
+        self._check(max(total, len(self._counts)))
+        self._counts[key] = total
+        return total
+
+    def _check(self, total: int) -> None:
+        if total > self._most:
+            raise _TooMany
+
+
+def _repeated(schema: JSONObject) -> int:
+    """Return how often the subschemas of the same value are visited: again to find what they leave unevaluated."""
+    return 2 if any(key in schema for key in _UNEVALUATED) else 1
+
+
+def _schemas(value: JSON) -> Iterator[JSONObject]:
+    """Yield the schemas in the value of a keyword: itself, or those in its list."""
+    for each in value if isinstance(value, list) else (value,):
+        if isinstance(each, dict):
+            yield each
+
+
+def _mapped(schema: JSONObject, keyword: str) -> JSONObject:
+    value = schema.get(keyword)
+    return value if isinstance(value, dict) else {}
+
+
+def _of_parts(schema: JSONObject) -> Iterator[JSONObject]:
+    """Yield the subschemas that validate the parts of a value."""
+    for keyword in ("properties", "patternProperties"):
+        for each in _mapped(schema, keyword).values():
+            yield from _schemas(each)
+    for keyword in (*_OF_PROPERTIES, *_OF_ITEMS, "prefixItems", "items"):
+        yield from _schemas(schema.get(keyword))
+
+
+def _applied(schema: JSONObject, value: JSON) -> Iterator[tuple[JSONObject, JSON]]:
+    """Yield the subschemas that validate the parts of this value, each with its part."""
+    if isinstance(value, dict):
+        own = _mapped(schema, "properties")
+        others = [each for key in _OF_PROPERTIES for each in _schemas(schema.get(key))]
+        others += [part for each in _mapped(schema, "patternProperties").values() for part in _schemas(each)]
+        for name, item in value.items():
+            yield from ((each, item) for each in (*_schemas(own.get(name)), *others))
+    elif isinstance(value, list):
+        others = [each for key in (*_OF_ITEMS, "items") for each in _schemas(schema.get(key))]
+        first = [*_schemas(schema.get("prefixItems"))]
+        for index, item in enumerate(value):
+            yield from ((each, item) for each in (*first[index : index + 1], *others))
+
+
+class UnknownReference(Exception):
+    """A reference whose target cannot be counted."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"its reference {brief(reference)!r} cannot be followed: write '#/$defs/NAME'")
+
+
+class _References:
+    """The targets of a schema's references: pointers, anchors and ids.
+
+    Where an id or an anchor could have several targets all of them are counted, so that none is missed.
+    """
+
+    def __init__(self, root: JSONObject) -> None:
+        self._resources: dict[
+            int, tuple[tuple[JSONObject, str], ...]
+        ] = {}  # around each part, with base URIs
+        self._ids: dict[str, list[JSONObject]] = {}
+        self._anchors: dict[str, list[JSONObject]] = {}
+        self._same: dict[int, list[JSONObject]] = {}
+        self._index(root)
+
+    def of_same_value(self, schema: JSONObject) -> list[JSONObject]:
+        """Return the direct subschemas that validate the same value as this one. Raises `UnknownReference`."""
+        known = self._same.get(id(schema))
+        if known is None:
+            known = [each for key in (*_ALTERNATIVES, *_CONDITIONS) for each in _schemas(schema.get(key))]
+            known += [
+                each
+                for key in _DEPENDENT
+                for part in _mapped(schema, key).values()
+                for each in _schemas(part)
+            ]
+            references = [each for key in _LINKS if isinstance(each := schema.get(key), str)]
+            known += [target for each in references for target in self._targets(schema, each)]
+            self._same[id(schema)] = known
+        return known
+
+    def _index(self, root: JSONObject) -> None:
+        waiting: list[tuple[JSON, tuple[tuple[JSONObject, str], ...]]] = [(root, ((root, _NOWHERE),))]
+        while waiting:
+            part, around = waiting.pop()
+            if isinstance(part, dict):
+                for key in _NAMES:
+                    if isinstance(name := part.get(key), str):
+                        around = self._named(part, name, key, around)
+                self._resources[id(part)] = around
+            if isinstance(part, dict | list):
+                waiting += [(each, around) for each in (part.values() if isinstance(part, dict) else part)]
+
+    def _named(
+        self, part: JSONObject, name: str, key: str, around: tuple[tuple[JSONObject, str], ...]
+    ) -> tuple[tuple[JSONObject, str], ...]:
+        """Add a part by its name. Returns the resources around its own parts."""
+        if key in _ANCHORS or name.startswith("#"):
+            self._anchors.setdefault(name.removeprefix("#"), []).append(part)
+            return around
+        base = _joined(around[-1][1], name)
+        self._ids.setdefault(base, []).append(part)
+        return (*around, (part, base))
+
+    def _targets(self, schema: JSONObject, reference: str) -> list[JSONObject]:
+        """Return the schemas to which a reference can lead; none for the schemas of JSON Schema itself."""
+        around = self._resources[id(schema)]
+        uri, _, fragment = reference.partition("#")
+        if uri:
+            places = [each for _, base in around for each in self._ids.get(_joined(base, uri), ())]
+        else:
+            places = [resource for resource, _ in around]
+        if fragment and not fragment.startswith("/"):
+            places = self._anchors.get(unquote(fragment), [])
+        elif fragment:
+            places = [part for each in places if isinstance(part := part_at(each, fragment), dict)]
+        if not places and not _OF_JSON_SCHEMA.match(uri):
+            if any(part_at(resource, fragment) in (True, False) for resource, _ in around):
+                return []
+            raise UnknownReference(reference)
+        return [*{id(each): each for each in places}.values()]
+
+
+def _joined(base: str, uri: str) -> str:
+    """Return an absolute URI without its fragment."""
+    try:
+        return urldefrag(urljoin(base, uri))[0]
+    except ValueError:  # not a URI: the validator has its own error
+        return uri
+
+
+def part_at(place: JSON, pointer: str) -> JSON:
+    """Return the part of a document at a JSON pointer, or None."""
+    for step in unquote(pointer).split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, dict):
+            place = place.get(name)
+        elif isinstance(place, list):
+            place = place[int(name)] if name.isdecimal() and int(name) < len(place) else None
+        else:
+            return None
+    return place
 
 
 def closed(schema: JSON) -> JSON:
@@ -157,18 +459,20 @@ class Subschemas:
 
     def resolve(self, reference: JSON) -> Subschema | None:
         """Return the target of a local reference, or None."""
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
             return None
-        place: JSON = self.root
-        for step in filter(None, unquote(reference[1:]).split("/")):
-            name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(place, dict):
-                place = place.get(name)
-            elif isinstance(place, list):
-                place = place[int(name)] if name.isdecimal() and int(name) < len(place) else None
-            else:
-                return None
+        place = part_at(self.root, reference[1:])
         return (place, reference) if isinstance(place, dict) else None
+
+    def followed(self, place: Subschema) -> Subschema:
+        """Return the subschema to which a place refers, directly or indirectly; itself if it is no reference."""
+        for _ in range(MAX_NESTING):
+            schema = place[0]
+            target = self.resolve(schema.get("$ref")) if isinstance(schema, dict) else None
+            if target is None:
+                break
+            place = target
+        return place
 
     def accepts(self, pointer: str, value: JSON) -> bool:
         """Return whether the schema at that position accepts the value."""

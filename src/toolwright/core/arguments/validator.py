@@ -1,7 +1,7 @@
 """Validator of arguments: parses a model's text, of any size, and validates it by the tool's schema (D3)."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -17,6 +17,9 @@ from toolwright.core.arguments.errors import (
     type_name,
 )
 from toolwright.core.arguments.schema import (
+    MOST_ERROR_VISITS,
+    MOST_VISITS,
+    CompiledSchema,
     Subschema,
     Subschemas,
     compile_schema,
@@ -302,22 +305,64 @@ EXACT = 1_000
 _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 
 
-def validation_errors(validator: jsonschema_rs.Validator, arguments: JSON) -> list[FieldError]:
-    """Return the validation errors of arguments or of a result.
+def validation_errors(compiled: CompiledSchema, value: JSON) -> list[FieldError]:
+    """Return the validation errors of arguments or of a result. Empty if it is valid.
 
-    For large values only errors in the first items are returned.
+    For large values only errors in the first items are returned, and for a heavy schema only those that are not within
+    alternatives.
     """
-    if not has_more_values(arguments, EXACT):
-        return field_errors(validator.iter_errors(arguments))
-    cut = _first_items(arguments)
-    errors = [error for error in validator.iter_errors(cut) if not _is_missing_by_cut(error, arguments, cut)]
-    errors = field_errors(errors)[:MOST_ERRORS]
-    if errors:
-        return errors
-    text = (
-        f"fits the schema in the first {MOST_ERRORS} items of its lists and objects, but not in what follows"
-    )
-    return [FieldError((), text)]
+    if compiled.weight.exceeds(value, MOST_VISITS):
+        return [_TOO_HEAVY]
+    if compiled.is_valid(value):
+        return []
+    if not has_more_values(value, EXACT) and not compiled.weight.exceeds(value, MOST_ERROR_VISITS):
+        return field_errors(compiled.iter_errors(value))
+    cut = _first_items(value)
+    if compiled.weight.exceeds(cut, MOST_ERROR_VISITS):
+        return _outer_errors(Subschemas(compiled.schema), value)[:MOST_ERRORS]
+    errors = [error for error in compiled.iter_errors(cut) if not _is_missing_by_cut(error, value, cut)]
+    return field_errors(errors)[:MOST_ERRORS] or [_AFTER_CUT]
+
+
+_TOO_HEAVY = FieldError(
+    (),
+    f"take more than {MOST_VISITS} steps to validate, because the schema has alternatives within alternatives: "
+    "send fewer or less nested values",
+)
+_AFTER_CUT = FieldError(
+    (), f"fits the schema in the first {MOST_ERRORS} items of its lists and objects, but not in what follows"
+)
+
+
+def _outer_errors(subschemas: Subschemas, value: JSON) -> list[FieldError]:
+    """Return the deepest invalid positions that are reached without choosing among alternatives."""
+    errors: list[FieldError] = []
+    waiting: list[tuple[JSON, Subschema, Path]] = [(value, (subschemas.root, "#"), ())]
+    while waiting and len(errors) < MOST_ERRORS:
+        part, place, path = waiting.pop()
+        place = subschemas.followed(place)
+        invalid = [
+            (item, inner, (*path, step))
+            for step, item, inner in _parts(part, place)
+            if isinstance(inner[0], dict) and not subschemas.accepts(inner[1], item)
+        ]
+        waiting += invalid
+        if not invalid:
+            errors.append(
+                FieldError(path, "does not fit the schema, which has too many alternatives to name the error")
+            )
+    return errors
+
+
+def _parts(value: JSON, place: Subschema) -> Iterator[tuple[str | int, JSON, Subschema]]:
+    """Yield the first parts of a value, each with the schema of its position."""
+    schema, pointer = place
+    if isinstance(schema, dict) and isinstance(value, dict):
+        for name, item in islice(value.items(), MOST_ERRORS):
+            yield name, item, property_of(schema, pointer, name)
+    elif isinstance(schema, dict) and isinstance(value, list):
+        for index, item in enumerate(value[:MOST_ERRORS]):
+            yield index, item, item_of(schema, pointer, index)
 
 
 def _first_items(value: JSON) -> JSON:
@@ -366,6 +411,7 @@ class ArgumentValidator:
         "_accepts",
         "_complete",
         "_has_usual_numbers",
+        "_light",
         "_name",
         "_subschemas",
         "_takes_nothing",
@@ -381,11 +427,12 @@ class ArgumentValidator:
         self._name = name
         self._takes_nothing = takes_nothing
         self._subschemas = Subschemas(schema)
-        self._validator: jsonschema_rs.Validator | None = None
+        self._validator: CompiledSchema | None = None
         self._accepts: Callable[[JSONObject], bool] = self._compile_and_validate
+        self._light = -1  # longest text whose values the schema certainly allows; set at the first call
         self._has_usual_numbers: NumberCheck | None = None  # set at the second call
 
-    def compile(self) -> jsonschema_rs.Validator:
+    def compile(self) -> CompiledSchema:
         """Return the compiled schema. Raises `DefinitionError` if it is invalid."""
         if self._validator is None:
             self._validator = compile_schema(self.schema, self._name)
@@ -410,6 +457,8 @@ class ArgumentValidator:
             raise InvalidArguments([FieldError((), f"must be a JSON object, not {type_name(arguments)}")])
         if resolve is not None:
             arguments = resolve(arguments)
+        if resolve is not None or len(text) > self._light:
+            self._check_weight(arguments)
         usual = self._has_usual_numbers
         if usual is not None and usual(arguments) and self._accepts(arguments):
             return arguments if self._complete is None else self._complete(arguments)
@@ -426,6 +475,15 @@ class ArgumentValidator:
         if self._has_usual_numbers is None:
             self._has_usual_numbers = compile_number_check(self._subschemas)
         return normalize(self._subschemas, arguments) if special else arguments
+
+    def _check_weight(self, arguments: JSONObject) -> None:
+        """Reject arguments whose validation would take too long. A text has at least as many characters as values."""
+        if self._takes_nothing:
+            return
+        weight = self.compile().weight
+        self._light = int(MOST_VISITS // weight.visits_per_value)
+        if weight.exceeds(arguments, MOST_VISITS):
+            raise InvalidArguments([_TOO_HEAVY])
 
     def _compile_and_validate(self, arguments: JSONObject) -> bool:
         return self.compile().is_valid(arguments)
@@ -488,10 +546,10 @@ class ResultValidator:
     def __init__(self, schema: JSONObject, name: str) -> None:
         self._schema = schema
         self._name = name
-        self._validator: jsonschema_rs.Validator | None = None
+        self._validator: CompiledSchema | None = None
 
     def errors(self, result: JSON) -> list[FieldError]:
         """Return the validation errors of the result."""
         if self._validator is None:
             self._validator = compile_schema(self._schema, self._name)
-        return [] if self._validator.is_valid(result) else validation_errors(self._validator, result)
+        return validation_errors(self._validator, result)
