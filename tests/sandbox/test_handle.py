@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from tests.sandbox.rig import children, run, sandbox
+from tests.sandbox.rig import children, reason, run, sandbox
 from toolwright.adapters.sandbox.handle import CodeExecutions, Log
 from toolwright.core.state.sandbox import CodeResult, Language
 
@@ -81,3 +81,43 @@ async def test_work_that_loses_a_cancellation_is_cancelled_again() -> None:
         outcome = await handle
     assert (outcome.status, str(outcome.error)) == ("terminated", "Enough.")
     assert lost.is_set()
+
+
+async def test_code_that_floods_its_host_calls_ends_at_its_time_limit() -> None:
+    async def f() -> str:
+        return "x" * 1_000
+
+    before = children()
+    async with asyncio.timeout(20):
+        async with sandbox() as box:
+            source = 'import f from "f"; for (let n = 0; n < 100_000; n++) f(); for (;;);'
+            outcomes = await asyncio.gather(
+                *[run(box, source, imports={"f": f}, timeout=1) for _ in range(2)]
+            )
+        assert [reason(each) for each in outcomes] == [("terminated", "timeout")] * 2
+        assert not children() - before
+
+
+async def test_code_that_ends_with_open_calls_leaves_no_process() -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    before = children()
+    source = 'import never from "never"; for (let n = 0; n < 100_000; n++) never(); export default 1'
+    async with asyncio.timeout(20):
+        async with sandbox() as box:
+            outcome = await run(box, source, imports={"never": never}, timeout=15)
+            assert outcome.result == 1
+            assert not children() - before
+
+
+async def test_thousands_of_calls_at_once_are_all_answered() -> None:
+    async def f(number: int) -> list[object]:
+        return [number, "x" * 1_000]
+
+    source = (
+        'import f from "f"; const all = await Promise.all([...Array(5000).keys()].map((n) => f(n)));'
+        "export default all.every(([n, text], i) => n === i && text.length === 1000)"
+    )
+    async with asyncio.timeout(60), sandbox() as box:
+        assert (await run(box, source, imports={"f": f}, timeout=50)).result is True

@@ -13,6 +13,7 @@ import signal
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -148,10 +149,14 @@ def sweep(age: float = _STALE_AFTER) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the process, and wait until it is reaped and its pipes are closed."""
+def _kill_running(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         kill(process.pid)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill the process, and wait until it is reaped and its pipes are closed."""
+    _kill_running(process)
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     process.stdin.close()
     for pipe in (process.stdout, process.stderr):
@@ -264,7 +269,8 @@ def _caught(
 
 
 CONCURRENT_CALLS = 32
-"""Maximum number of concurrent host function calls. The process waits before it sends more."""
+"""Maximum number of calls of host functions whose answers are not written. The process waits before it sends more."""
+_LINES_AT_ONCE = 100  # lines of the process that are read before other tasks have a turn
 MOST_TEXT = 20_000  # characters of a message or stack
 _KINDS = ("log", "call", "result", "error")
 _FIELDS = {
@@ -292,7 +298,7 @@ class Talk:
         self, process: asyncio.subprocess.Process, hosted: HostFunctions, log: Log, most: int
     ) -> None:
         assert process.stdin is not None and process.stdout is not None
-        self._in, self._out = process.stdin, process.stdout
+        self._process, self._in, self._out = process, process.stdin, process.stdout
         self._hosted = hosted
         self._log = log
         self._most = most
@@ -305,29 +311,43 @@ class Talk:
         await self._send(
             {
                 "token": self._token,
-                "most": {"result": self._most, "logs": most_logs},
+                "most": {"result": self._most, "logs": most_logs, "calls": CONCURRENT_CALLS},
                 "globals": options.globals,
                 "execute": None if execute is None else {"fn": execute.fn, "args": list(execute.args)},
             }
         )
 
     async def outcome(self) -> CodeResult | None:
-        """Serve the process until it has an outcome. Returns None if its output ends without one."""
+        """Serve the process until it has an outcome. Returns None if its output ends without one.
+
+        The process is killed before anything else when it has an outcome or this is cancelled, whatever is in progress.
+        """
         async with asyncio.TaskGroup() as calls:
-            outcome, under_way = None, set[asyncio.Task[None]]()
-            while outcome is None and (line := await self._line()):
-                message = self._understood(line)
-                if message is None:
-                    self._log.add("log", line.decode(errors="replace").rstrip("\n"))
-                elif message["kind"] == "call":
-                    await self._room.acquire()
-                    task = calls.create_task(self._answer(message))
-                    under_way.add(task)
-                    task.add_done_callback(under_way.discard)
-                else:
-                    outcome = self._handle(message)
-            for task in list(under_way):
-                task.cancel()
+            with contextlib.ExitStack() as stack:
+                stack.callback(_kill_running, self._process)
+                outcome = await self._serve(calls)
+                if outcome is None:  # it ends by itself, with a status
+                    stack.pop_all()
+        return outcome
+
+    async def _serve(self, calls: asyncio.TaskGroup) -> CodeResult | None:
+        outcome, under_way = None, set[asyncio.Task[None]]()
+        lines = count(1)
+        while outcome is None and (line := await self._line()):
+            if next(lines) % _LINES_AT_ONCE == 0:  # buffered lines are read without waiting
+                await asyncio.sleep(0)
+            message = self._understood(line)
+            if message is None:
+                self._log.add("log", line.decode(errors="replace").rstrip("\n"))
+            elif message["kind"] == "call":
+                await self._room.acquire()
+                task = calls.create_task(self._answer(message))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+            else:
+                outcome = self._handle(message)
+        for task in list(under_way):
+            task.cancel()
         return outcome
 
     async def _line(self) -> bytes:
@@ -373,13 +393,14 @@ class Talk:
     async def _answer(self, request: JSONObject) -> None:
         name, args = str(request.get("name", "")), cast("list[JSON]", request.get("args", []))
         try:
-            value = await self._hosted.call(name, args, {})
-            answer: JSONObject = {"id": request.get("id"), "value": value}
-        except HostError as error:
-            answer = {"id": request.get("id"), "error": str(error)}
+            try:
+                value = await self._hosted.call(name, args, {})
+                answer: JSONObject = {"id": request.get("id"), "value": value}
+            except HostError as error:
+                answer = {"id": request.get("id"), "error": str(error)}
+            await self._send(answer)
         finally:
             self._room.release()
-        await self._send(answer)
 
     async def _send(self, message: JSONObject) -> None:
         with contextlib.suppress(ConnectionError):  # it has ended, which the reader detects

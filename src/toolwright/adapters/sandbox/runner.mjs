@@ -35,9 +35,12 @@ setInterval setTimeout structuredClone self addEventListener removeEventListener
 
 let token = "";
 let finished = false;
-let most = { result: 0, logs: 0 };
+let most = { result: 0, logs: 0, calls: 0 };
 let calls = 0;
+let sent = 0;
+let answers = 0;
 const waiting = create(null);
+const unsent = create(null);
 
 function send(head, tail) {
   let bytes = encode(`{"token":"${token}",${head}${tail}}\n`);
@@ -163,14 +166,27 @@ function call(name, args) {
     const text = carried(args, "The list of arguments");
     const id = ++calls;
     waiting[id] = { resolve, reject };
-    send(`"kind":"call","id":${id},`, `"name":${stringify(String_(name))},"args":${text}`);
+    unsent[id] = `"name":${stringify(String_(name))},"args":${text}`;
+    sendCalls();
   });
+}
+
+/** Sends the next calls while fewer than allowed are unanswered: more would wait in the pipe, and the host with it. */
+function sendCalls() {
+  while (sent < calls && sent - answers < most.calls) {
+    const id = ++sent;
+    const text = unsent[id];
+    delete unsent[id];
+    send(`"kind":"call","id":${id},`, text);
+  }
 }
 
 function answered(line) {
   const answer = parse(line);
   const { resolve, reject } = waiting[answer.id];
   delete waiting[answer.id];
+  answers++;
+  sendCalls();
   if (hasOwn(answer, "error")) reject(new Error_(answer.error));
   else resolve(answer.value);
 }
