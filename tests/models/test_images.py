@@ -15,7 +15,7 @@ from toolwright.core.results import AttachmentRef
 
 pytestmark = pytest.mark.anyio
 
-PIXELS = b"\x89PNG\r\n\x1a\n pixels"
+PIXELS = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1 pixels"
 SHOWN = base64.b64encode(PIXELS).decode()
 
 
@@ -52,8 +52,8 @@ async def test_images_of_messages_and_results_are_shown(model: PydanticAIModel, 
         await ask(model, asked(*files, load=load))
     sent = json.dumps(server.requests[-1].body)
     assert sent.count(SHOWN) == 2
-    assert sent.count("[File /attachments/chart.png (image/png, 15 bytes)]") == 2
-    assert sent.count("[File /attachments/report.pdf (application/pdf, 15 bytes)]") == 2
+    assert sent.count("[File /attachments/chart.png (image/png, 31 bytes)]") == 2
+    assert sent.count("[File /attachments/report.pdf (application/pdf, 31 bytes)]") == 2
     assert load.loaded == ["/attachments/chart.png"]  # one load for both messages and both requests
 
 

@@ -22,6 +22,7 @@ from pydantic_ai.tools import ToolDefinition as NativeTool
 from typing_extensions import Unpack
 
 from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response, refusal_deltas
+from toolwright.adapters.models.providers.pictures import NOTHING_SHOWN, Pictures
 from toolwright.adapters.models.providers.provider import (
     Aliases,
     chain_errors,
@@ -46,8 +47,6 @@ from toolwright.adapters.models.providers.tools import (
     unchanged_settings,
 )
 from toolwright.adapters.models.providers.transcript import (
-    NO_PICTURES,
-    Pictures,
     PromptCache,
     Recent,
     Transcript,
@@ -263,7 +262,7 @@ class PydanticAIModel(RetryingModel):
         with internal_errors("writing a request to the model", *provider_errors()):
             offer = await self._offers.get(request.tools)
             form = self._form(request)
-            pictures = await self._pictures.load(request) if self._sees else NO_PICTURES
+            pictures = await self._pictures.load(request) if self._sees else NOTHING_SHOWN
             messages = self._transcript.convert(request.messages, pictures)
             changing = without_surrogates(request.changing_system)
             if changing:

@@ -10,8 +10,9 @@ import json
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -35,76 +36,14 @@ from pydantic_ai.settings import CacheConfig
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_core import from_json, to_json
 
+from toolwright.adapters.models.providers.pictures import NO_PICTURES, NOTHING_SHOWN, Shown, can_be_seen
 from toolwright.adapters.models.providers.provider import Aliases
-from toolwright.core import model
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, without_surrogates
-from toolwright.core.results import AttachmentRef
 from toolwright.core.schemas.provider_rules import PropertyNames
 from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
-
-IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_BEGINNINGS: Mapping[str, tuple[bytes, ...]] = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-}
-LARGEST = 5 * 1024 * 1024  # bytes per image that every provider accepts
-CACHE_BYTES = 64 * 1024 * 1024  # bytes cached between requests
-
-
-class Pictures:
-    """Loads the images that a request's messages refer to, by digest."""
-
-    def __init__(self) -> None:
-        self._cache: OrderedDict[str, bytes] = OrderedDict()
-        self._size = 0
-
-    async def load(self, request: model.ModelRequest) -> Mapping[str, bytes]:
-        """Return the bytes of all images that can be shown. Images with missing or invalid bytes are left out."""
-        contents: dict[str, bytes] = {}
-        for ref in _images(request.messages):
-            assert ref.digest is not None, "checked by _images"
-            picture = self._cache.pop(ref.digest, None)
-            if picture is None:
-                picture = await _loaded(request, ref)
-                self._size += len(picture or b"")
-            if picture is not None:
-                contents[ref.digest] = self._cache[ref.digest] = picture
-        while self._size > CACHE_BYTES:
-            self._size -= len(self._cache.popitem(last=False)[1])
-        return contents
-
-
-def can_be_seen(ref: AttachmentRef) -> bool:
-    """Return whether the file is an image that providers accept."""
-    return ref.digest is not None and ref.mime_type in IMAGE_TYPES and ref.size <= LARGEST
-
-
-async def _loaded(request: model.ModelRequest, ref: AttachmentRef) -> bytes | None:
-    """Return the bytes of an image, or None if they are missing or not an image of this type."""
-    content = None if request.load is None else await request.load(ref)
-    return content if content is not None and is_image(content, ref.mime_type) else None
-
-
-def is_image(content: bytes, mime_type: str) -> bool:
-    """Return whether the bytes start like an image of this type. Providers reject conversations with invalid images."""
-    if mime_type == "image/webp":
-        return content[:4] == b"RIFF" and content[8:12] == b"WEBP"
-    return content.startswith(_BEGINNINGS[mime_type])
-
-
-def _images(messages: tuple[Message, ...]) -> list[AttachmentRef]:
-    refs = {
-        ref.digest: ref
-        for message in messages
-        for ref in message.attachments
-        if ref.digest is not None and can_be_seen(ref)
-    }
-    return list(refs.values())
-
 
 Source = TypeVar("Source")
 Converted = TypeVar("Converted")
@@ -146,7 +85,6 @@ class Recent(Generic[Source, Converted]):
 
 CACHED_MESSAGES = 4096
 LONGEST_CACHED = 16_384
-NO_PICTURES: Mapping[str, bytes] = {}
 _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
 
 
@@ -167,18 +105,22 @@ class Transcript:
             self._convert, CACHED_MESSAGES
         )
 
-    def convert(
-        self, messages: Iterable[Message], pictures: Mapping[str, bytes] | None = None
-    ) -> list[ModelMessage]:
+    def convert(self, messages: Iterable[Message], pictures: Shown | None = None) -> list[ModelMessage]:
         """Return the conversation. All messages between two answers form one request, tool results first.
 
-        `seen` are the images to show, by digest. All files are named.
+        `pictures` are the pictures to show. All files are named. An answer without text and calls is left out.
         """
         converted: list[ModelMessage] = []
         results: list[ModelRequestPart] = []
         prompts: list[ModelRequestPart] = []
-        for message in messages:
-            piece = self._convert(message, pictures or {}) if message.attachments else self._piece(message)
+        pictures = pictures or NOTHING_SHOWN
+        for message in with_safe_ids(messages):
+            if message.role == "assistant" and not message.calls and not message.content.strip():
+                continue
+            if message.attachments:
+                piece = self._convert(message, pictures.get(message.id, NO_PICTURES))
+            else:
+                piece = self._piece(message)
             if not isinstance(piece, ModelResponse):
                 (results if message.role == "tool" else prompts).append(piece)
                 continue
@@ -243,11 +185,52 @@ class Transcript:
         return call if names is None else changed(call, arguments=names.wire(call.arguments))
 
 
+_UNSAFE_ID = re.compile(r"[^a-zA-Z0-9_-]")
+LONGEST_ID = 40
+
+
+def with_safe_ids(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages with call ids that every provider accepts, each for one call only.
+
+    An id with other characters or of more than 40, and one that an earlier answer has used, is replaced by an id made
+    from ours. It stays the same from step to step.
+    """
+    used: set[str] = set()
+    replaced: dict[str | None, str] = {}
+    for message in messages:
+        for call in message.calls:
+            if _is_safe(call.model_call_id) and call.model_call_id not in used:
+                used.add(call.model_call_id)
+            else:
+                digest = blake2b(call.id.encode(), digest_size=12).hexdigest()
+                replaced[call.id] = f"call_{digest}"
+        if not replaced:
+            yield message
+        elif message.role == "tool" and message.call_id in replaced:
+            yield changed(message, model_call_id=replaced[message.call_id])
+        elif any(call.id in replaced for call in message.calls):
+            ids = [replaced.get(call.id, call.model_call_id) for call in message.calls]
+            calls = [changed(call, model_call_id=new) for call, new in zip(message.calls, ids, strict=True)]
+            yield changed(message, calls=tuple(calls))
+        else:
+            yield message
+
+
+def _is_safe(model_call_id: str) -> bool:
+    return 0 < len(model_call_id) <= LONGEST_ID and _UNSAFE_ID.search(model_call_id) is None
+
+
+_BLANKS = {"tool": "(empty result)", "user": "(empty message)"}
+
+
 def _content(message: Message, pictures: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
-    """Return the message's text, the names of its files, and the files that can be shown."""
+    """Return the message's text, the names of its files, and the files that can be shown.
+
+    Anthropic rejects blank texts, so a blank one is named.
+    """
     content = without_surrogates(message.content)
     if not message.attachments:
-        return content
+        return content if content.strip() else _BLANKS.get(message.role, content)
     file_notes = "\n".join(
         f"[File {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')})]" for ref in message.attachments
     )
@@ -261,7 +244,7 @@ def _content(message: Message, pictures: Mapping[str, bytes]) -> str | list[str 
 
 
 def _text(message: Message) -> list[ModelResponsePart]:
-    return [TextPart(without_surrogates(message.content))] if message.content else []
+    return [TextPart(without_surrogates(message.content))] if message.content.strip() else []
 
 
 _MAY_BE_UNREADABLE = re.compile(r"[eE]\+?0*[1-9]\d\d|\d{309}|NaN|Infinity|\\u[dD][89a-fA-F]|[\ud800-\udfff]")
@@ -318,6 +301,7 @@ def _replay_native(message: Message, aliases: Aliases) -> ModelResponse | None:
         return None
     replayed = _reads_as(response.text or "", message.content)
     parts = response.parts if replayed else _retold(response, message)
+    parts = [part for part in parts if not isinstance(part, TextPart) or part.content.strip()]
     return changed(response, parts=_recalled(parts, message.calls, aliases))
 
 
