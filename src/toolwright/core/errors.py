@@ -276,14 +276,17 @@ class ModelRefused(ModelError):
     """The model's provider refused the request.
 
     `of_content` is True if the provider refused the content of the request (HTTP 400, 413, 422), and not the key, the
-    model's name or the account. Another request can then succeed.
+    model's name or the account. Another request can then succeed. `message_id` is the message that it named, or None.
     """
 
     code = "model_refused"
 
-    def __init__(self, message: str | None = None, *, of_content: bool = False) -> None:
+    def __init__(
+        self, message: str | None = None, *, of_content: bool = False, message_id: str | None = None
+    ) -> None:
         super().__init__(message)
         self.of_content = of_content
+        self.message_id = message_id
 
 
 class ContextTooLong(ModelRefused):

@@ -2,12 +2,13 @@
 
 import mimetypes
 import re
+import struct
 import unicodedata
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence, Set
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.checks import brief_value
@@ -357,3 +358,68 @@ def as_bytes(content: object, limit: int) -> bytes:
     if len(content) > limit:
         raise TooLarge(f"A file must have at most {quantity(limit, 'byte')}, not {len(content)}.")
     return bytes(content)
+
+
+Sides: TypeAlias = tuple[int, int]
+
+
+def longer_side(content: bytes, mime_type: str) -> int:
+    """Return the pixels of the longer side of a picture, read from its header, or 0 if it is none of this type."""
+    try:
+        sides = PICTURES[mime_type](content)
+        return max(sides) if min(sides) else 0
+    except (struct.error, IndexError):
+        return 0
+
+
+def _png(content: bytes) -> Sides:
+    is_png = content[:8] == b"\x89PNG\r\n\x1a\n" and content[12:16] == b"IHDR"
+    return struct.unpack_from(">II", content, 16) if is_png else (0, 0)
+
+
+def _gif(content: bytes) -> Sides:
+    return struct.unpack_from("<HH", content, 6) if content[:6] in (b"GIF87a", b"GIF89a") else (0, 0)
+
+
+def _jpeg(content: bytes) -> Sides:
+    place = 2
+    if content[:3] != b"\xff\xd8\xff":
+        return 0, 0
+    while content[place] == 0xFF:  # a segment: its marker and its length, or a fill byte
+        marker = content[place + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame: precision, height, width
+            height, width = struct.unpack_from(">HH", content, place + 5)
+            return width, height
+        if marker == 0xFF:
+            place += 1
+        else:
+            place += 2 + int(struct.unpack_from(">H", content, place + 2)[0])
+    return 0, 0
+
+
+def _webp(content: bytes) -> Sides:
+    if content[:4] != b"RIFF" or content[8:12] != b"WEBP":
+        return 0, 0
+    match content[12:16]:
+        case b"VP8X":
+            return (
+                1 + int.from_bytes(content[24:27], "little"),
+                1 + int.from_bytes(content[27:30], "little"),
+            )
+        case b"VP8L":
+            (bits,) = struct.unpack_from("<I", content, 21)
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+        case b"VP8 ":
+            width, height = struct.unpack_from("<HH", content, 26)
+            return width & 0x3FFF, height & 0x3FFF
+        case _:
+            return 0, 0
+
+
+PICTURES: Mapping[str, Callable[[bytes], Sides]] = {
+    "image/png": _png,
+    "image/jpeg": _jpeg,
+    "image/gif": _gif,
+    "image/webp": _webp,
+}
+"""How the sides of a picture are read from its header, by the types of pictures that providers accept."""

@@ -1,20 +1,27 @@
-"""Answer of a provider: its stream as events, its response, and the tool for structured output."""
+"""Answers of a provider: stream, response, the tool for structured output; and its refusals of content."""
 
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import Any, cast
 
 from pydantic_ai import messages
+from pydantic_ai.exceptions import FallbackExceptionGroup
 from pydantic_ai.messages import ModelResponse as NativeResponse
 from pydantic_ai.tools import ToolDefinition as NativeTool
 from pydantic_core import to_json
 from typing_extensions import TypeIs
 
-from toolwright.adapters.models.providers.provider import Aliases
-from toolwright.adapters.models.providers.transcript import dump_native
+from toolwright.adapters.models.providers.provider import Aliases, translate
+from toolwright.adapters.models.providers.transcript import can_be_seen, dump_native, text_of, with_safe_ids
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSONObject, dumps_unescaped
 from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
 from toolwright.core.schemas.provider_rules import PropertyNames
+from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
 
 FINAL_TOOL = "final_answer"
@@ -190,3 +197,134 @@ def _cost(response: NativeResponse) -> float | None:
         return float(response.cost().total_price)
     except Exception:  # noqa: BLE001  genai-prices raises LookupError, ValueError, AssertionError and others
         return None
+
+
+_PLACE = re.compile(r"(?:messages|input|contents)(?:\.|\[)(\d+)\]?(?:[.\[]content[.\]\[]+(\d+))?")
+_MOST_TRIES = 2
+_MOST_PLAIN = 10_000
+
+
+class PlainMessages:
+    """Ids of the messages that one model is sent without pictures and reasoning, because its provider refused these."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._ids: dict[str, None] = {}
+
+    def trial(self, messages: Sequence[Message]) -> "Trial":
+        """Return the tries of one request."""
+        return Trial(self._model, messages, self._ids)
+
+
+class Trial:
+    """The tries of one request: after a refusal of content without pictures and reasoning.
+
+    First only the message that the provider names is sent without them, then all are.
+    """
+
+    def __init__(self, model: str, messages: Sequence[Message], known: dict[str, None]) -> None:
+        self._model = model
+        self._messages = messages
+        self._known = known
+        self._left_out: frozenset[str] = frozenset()
+        self._tries = 0
+
+    @property
+    def plain(self) -> Set[str]:
+        """The ids of the messages that are sent without pictures and reasoning."""
+        return self._known.keys() | self._left_out if self._left_out else self._known.keys()
+
+    async def leave_out(self, error: Exception) -> bool:
+        """Leave out what the provider may have refused with this error. Returns whether to try again."""
+        plain = self.plain
+        rest = {message.id for message in self._messages if _has_extras(message)} - plain
+        if self._tries == _MOST_TRIES or not rest or not _is_of_content(translate(self._model, error)):
+            return False
+        named = await named_message(error, self._messages) if self._tries == 0 else None
+        self._tries += 1
+        self._left_out |= {named} if named is not None and named in rest else rest
+        return True
+
+    def accepted(self) -> None:
+        """Remember what was left out: it was the cause."""
+        self._known.update(dict.fromkeys(self._left_out))
+        while len(self._known) > _MOST_PLAIN:
+            del self._known[next(iter(self._known))]
+
+
+def _has_extras(message: Message) -> bool:
+    return message.native is not None or any(map(can_be_seen, message.attachments))
+
+
+def _is_of_content(error: ModelError) -> bool:
+    return isinstance(error, ModelRefused) and error.of_content and not isinstance(error, ContextTooLong)
+
+
+async def with_named_message(error: ModelError, native: Exception, messages: Sequence[Message]) -> ModelError:
+    """Return the error of a refusal of content with the message that the provider names; others are unchanged."""
+    if not isinstance(error, ModelRefused) or not _is_of_content(error):
+        return error
+    natives = native.exceptions if isinstance(native, FallbackExceptionGroup) else (native,)
+    for each in natives:
+        named = await named_message(each, messages) if isinstance(each, Exception) else None
+        if named is not None:
+            return ModelRefused(
+                f"{error.message} It names the message {named!r}; `hide_message` takes it out of what is sent.",
+                of_content=True,
+                message_id=named,
+            )
+    return error
+
+
+async def named_message(error: Exception, messages: Sequence[Message]) -> str | None:
+    """Return the id of the message that a provider's error names by its place in the request, or None."""
+    place = _PLACE.search(f"{getattr(error, 'body', '')}")
+    content = _sent_body(error)
+    if place is None or content is None:
+        return None
+    for texts in await in_thread_if_large(content, _texts_at, content, place):
+        named = [message for message in with_safe_ids(messages) if _is_in(message, texts)]
+        if named:
+            return next((each.id for each in reversed(named) if _has_extras(each)), named[-1].id)
+    return None
+
+
+def _sent_body(error: BaseException) -> str | None:
+    """Return the body of the refused request, which the error of a provider's library has."""
+    cause: BaseException | None = error
+    while cause is not None:
+        content: object = getattr(getattr(cause, "request", None), "content", None)
+        if isinstance(content, bytes):
+            return content.decode(errors="replace")
+        cause = cause.__cause__
+    return None
+
+
+def _texts_at(body: str, place: re.Match[str]) -> list[Set[str]]:
+    """Return the texts of the named part of a message in the body, if there is one, and those of the message."""
+    try:
+        request: Any = json.loads(body)
+        sent = next(request[name] for name in ("messages", "input", "contents") if name in request)
+        item = sent[int(place[1])]
+        parts = [item] if place[2] is None else [item["content"][int(place[2])], item]
+    except (ValueError, KeyError, IndexError, TypeError, StopIteration):
+        return []
+    return [{*_texts(part)} for part in parts]
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for each in cast("dict[str, object]", value).values() if isinstance(value, dict) else ():
+        yield from _texts(each)
+    for each in cast("list[object]", value) if isinstance(value, list) else ():
+        yield from _texts(each)
+
+
+def _is_in(message: Message, texts: Set[str]) -> bool:
+    """Return whether the texts are of this message: the ids of its calls, or its text."""
+    if message.role == "tool":
+        return message.model_call_id in texts
+    if any(call.model_call_id in texts for call in message.calls):
+        return True
+    return bool(message.content.strip()) and text_of(message) in texts

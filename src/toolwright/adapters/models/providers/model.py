@@ -3,7 +3,7 @@
 import asyncio
 import random as chances
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence, Set
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from copy import copy
 from dataclasses import replace
@@ -21,8 +21,14 @@ from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 from typing_extensions import Unpack
 
-from toolwright.adapters.models.providers.answer import FINAL_TOOL, Reader, read_response, refusal_deltas
-from toolwright.adapters.models.providers.pictures import NOTHING_SHOWN, Pictures
+from toolwright.adapters.models.providers.answer import (
+    FINAL_TOOL,
+    PlainMessages,
+    Reader,
+    read_response,
+    refusal_deltas,
+    with_named_message,
+)
 from toolwright.adapters.models.providers.provider import (
     Aliases,
     chain_errors,
@@ -47,6 +53,8 @@ from toolwright.adapters.models.providers.tools import (
     unchanged_settings,
 )
 from toolwright.adapters.models.providers.transcript import (
+    NOTHING_SHOWN,
+    Pictures,
     PromptCache,
     Recent,
     Transcript,
@@ -165,7 +173,7 @@ class RetryingModel(ABC):
                     if isinstance(error, FallbackExceptionGroup):
                         reasons = map(str, chain_errors(self._name, error, self._chain))
                         log.warning("All models of a chain have failed: %s", "; ".join(reasons))
-                    raise translated from error
+                    raise await with_named_message(translated, error, request.messages) from error
             number += 1
             await self._sleep(pause_before(number, _retry_after(translated), self._random()))
             yield AttemptStarted(number=number)
@@ -222,6 +230,7 @@ class PydanticAIModel(RetryingModel):
         self._cache = PromptCache(self._model)
         self._sees = self._model.profile.get("supports_image_input", True)
         self._pictures = Pictures()
+        self._plain = PlainMessages(self._name)
         self._aliases = Aliases()
         self._offers = ToolOffers(self._model, self._name, self._aliases)
         self._transcript = Transcript(
@@ -257,13 +266,13 @@ class PydanticAIModel(RetryingModel):
         """Return whether this is a test model of pydantic-ai."""
         return self._model.system in _OFFLINE
 
-    async def prepare(self, request: ModelRequest) -> PreparedRequest:
-        """Return the request in the model's form."""
+    async def prepare(self, request: ModelRequest, plain: Set[str] = frozenset()) -> PreparedRequest:
+        """Return the request in the model's form. `plain` are the messages without pictures and reasoning."""
         with internal_errors("writing a request to the model", *provider_errors()):
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             pictures = await self._pictures.load(request) if self._sees else NOTHING_SHOWN
-            messages = self._transcript.convert(request.messages, pictures)
+            messages = self._transcript.convert(request.messages, pictures, plain)
             changing = without_surrogates(request.changing_system)
             if changing:
                 messages = self._cache.with_state(messages, changing)
@@ -289,9 +298,9 @@ class PydanticAIModel(RetryingModel):
     async def _opened(
         self, request: ModelRequest, stack: AsyncExitStack
     ) -> tuple[StreamedResponse, PreparedRequest]:
-        withheld = 0
+        withheld, trial = 0, self._plain.trial(request.messages)
         while True:
-            prepared = await self.prepare(request)
+            prepared = await self.prepare(request, trial.plain)
             opening = model_request_stream(
                 self._model,
                 prepared.messages,
@@ -299,12 +308,17 @@ class PydanticAIModel(RetryingModel):
                 model_request_parameters=prepared.parameters,
             )
             try:
-                return await stack.enter_async_context(opening), prepared
+                stream = await stack.enter_async_context(opening)
             except provider_errors() as error:
-                is_withheld = self._offers.withhold(error, prepared.offer, request.tools)
-                if withheld >= MOST_REFUSED or not is_withheld:
+                if self._offers.withhold(error, prepared.offer, request.tools):
+                    withheld += 1
+                    if withheld > MOST_REFUSED:
+                        raise
+                elif not await trial.leave_out(error):
                     raise
-            withheld += 1
+            else:
+                trial.accepted()
+                return stream, prepared
 
     def reader(self, prepared: PreparedRequest) -> Reader:
         """Return a reader of the answer's stream."""

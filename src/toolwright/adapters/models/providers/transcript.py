@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Generic, TypeVar, cast
@@ -36,14 +36,119 @@ from pydantic_ai.settings import CacheConfig
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_core import from_json, to_json
 
-from toolwright.adapters.models.providers.pictures import NO_PICTURES, NOTHING_SHOWN, Shown, can_be_seen
 from toolwright.adapters.models.providers.provider import Aliases
+from toolwright.core import model
+from toolwright.core.files import PICTURES, longer_side
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, without_surrogates
+from toolwright.core.results import AttachmentRef
 from toolwright.core.schemas.provider_rules import PropertyNames
 from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.value import changed
+
+LARGEST = 5 * 1024 * 1024 // 4 * 3
+"""Bytes of a picture that every provider accepts: 5 MiB in base64."""
+MOST_PIXELS = 8_000
+"""Pixels of the longer side that every provider accepts."""
+LARGE_PIXELS = 2_000
+MOST_LARGE, MOST_PICTURES, MOST_BYTES = 20, 100, 15 * 1024 * 1024
+"""Pictures in one request, if one of them has more than 2,000 pixels on a side and otherwise; and their bytes."""
+CACHE_BYTES = 64 * 1024 * 1024  # bytes cached between requests
+
+Shown = Mapping[str, Mapping[str, bytes]]
+"""The bytes of the pictures that a request shows, by message and digest."""
+NOTHING_SHOWN: Shown = {}
+NO_PICTURES: Mapping[str, bytes] = {}
+
+
+class Pictures:
+    """Loads the pictures that a request's messages refer to."""
+
+    def __init__(self) -> None:
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+
+    async def load(self, request: model.ModelRequest) -> Shown:
+        """Return the pictures that are shown. All others are left out: too large, too many, missing or invalid."""
+        if not any(message.attachments for message in request.messages):
+            return {}
+        contents: dict[str, bytes] = {}
+        images = _images(request.messages)
+        for ref in images:
+            assert ref.digest is not None, "checked by _images"
+            picture = self._cache.pop(ref.digest, None)
+            if picture is None:
+                picture = await _loaded(request, ref)
+                self._size += len(picture or b"")
+            if picture is not None:
+                contents[ref.digest] = self._cache[ref.digest] = picture
+        while self._size > CACHE_BYTES:
+            self._size -= len(self._cache.popitem(last=False)[1])
+        return _newest(request.messages, images, contents)
+
+
+def can_be_seen(ref: AttachmentRef) -> bool:
+    """Return whether the file is a picture that providers accept."""
+    return ref.digest is not None and ref.mime_type in PICTURES and ref.size <= LARGEST
+
+
+def _images(messages: Sequence[Message]) -> list[AttachmentRef]:
+    return list(
+        {
+            ref.digest: ref
+            for message in messages
+            for ref in message.attachments
+            if ref.digest is not None and can_be_seen(ref)
+        }.values()
+    )
+
+
+async def _loaded(request: model.ModelRequest, ref: AttachmentRef) -> bytes | None:
+    """Return the bytes of a picture, or None if they are missing, not a picture of this type, or too large."""
+    content = None if request.load is None else await request.load(ref)
+    if content is None:
+        return None
+    return content if 0 < longer_side(content, ref.mime_type) <= MOST_PIXELS else None
+
+
+def _newest(
+    messages: Sequence[Message], images: Sequence[AttachmentRef], contents: Mapping[str, bytes]
+) -> Shown:
+    """Return the newest pictures that one request can have.
+
+    The oldest ones are left out in groups of half the limit, so that the beginning of the requests rarely changes.
+    """
+    places = [
+        (message.id, ref.digest, len(contents[ref.digest]))
+        for message in messages
+        for ref in message.attachments
+        if ref.digest is not None and ref.digest in contents and can_be_seen(ref)
+    ]
+    sides = [
+        longer_side(contents[ref.digest or ""], ref.mime_type) for ref in images if ref.digest in contents
+    ]
+    is_large = max(sides, default=0) > LARGE_PIXELS
+    most = MOST_LARGE if is_large else MOST_PICTURES
+    first = -(-max(len(places) - most, 0) // (most // 2)) * (most // 2)
+    if sum(size for _, _, size in places[first:]) > MOST_BYTES:
+        first = len(places) - _count_within([size for _, _, size in reversed(places)], MOST_BYTES // 2)
+    shown: dict[str, dict[str, bytes]] = {}
+    for message_id, digest, _ in places[first:]:
+        shown.setdefault(message_id, {})[digest] = contents[digest]
+    return shown
+
+
+def _count_within(sizes: Iterable[int], most: int) -> int:
+    """Return how many of the sizes, from the first one, have a sum of at most `most`; at least 1."""
+    count = total = 0
+    for size in sizes:
+        total += size
+        if total > most and count:
+            break
+        count += 1
+    return count
+
 
 Source = TypeVar("Source")
 Converted = TypeVar("Converted")
@@ -105,19 +210,26 @@ class Transcript:
             self._convert, CACHED_MESSAGES
         )
 
-    def convert(self, messages: Iterable[Message], pictures: Shown | None = None) -> list[ModelMessage]:
+    def convert(
+        self,
+        messages: Iterable[Message],
+        pictures: Shown = NOTHING_SHOWN,
+        plain: Set[str] = frozenset(),
+    ) -> list[ModelMessage]:
         """Return the conversation. All messages between two answers form one request, tool results first.
 
-        `pictures` are the pictures to show. All files are named. An answer without text and calls is left out.
+        `pictures` are the pictures to show. All files are named. An answer without text and calls is left out. The
+        messages with the ids `plain` have no pictures, and no reasoning.
         """
         converted: list[ModelMessage] = []
         results: list[ModelRequestPart] = []
         prompts: list[ModelRequestPart] = []
-        pictures = pictures or NOTHING_SHOWN
         for message in with_safe_ids(messages):
             if message.role == "assistant" and not message.calls and not message.content.strip():
                 continue
-            if message.attachments:
+            if plain and message.id in plain:
+                piece = self._convert(changed(message, native=None))
+            elif message.attachments:
                 piece = self._convert(message, pictures.get(message.id, NO_PICTURES))
             else:
                 piece = self._piece(message)
@@ -223,18 +335,20 @@ def _is_safe(model_call_id: str) -> bool:
 _BLANKS = {"tool": "(empty result)", "user": "(empty message)"}
 
 
-def _content(message: Message, pictures: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
-    """Return the message's text, the names of its files, and the files that can be shown.
-
-    Anthropic rejects blank texts, so a blank one is named.
-    """
+def text_of(message: Message) -> str:
+    """Return the message's text with the names of its files; a blank one, which Anthropic rejects, is named."""
     content = without_surrogates(message.content)
     if not message.attachments:
         return content if content.strip() else _BLANKS.get(message.role, content)
     file_notes = "\n".join(
         f"[File {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')})]" for ref in message.attachments
     )
-    text = f"{content}\n{file_notes}" if content else file_notes
+    return f"{content}\n{file_notes}" if content else file_notes
+
+
+def _content(message: Message, pictures: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
+    """Return the message's text, and the files that are shown."""
+    text = text_of(message)
     images = [
         BinaryContent(pictures[ref.digest], media_type=ref.mime_type)
         for ref in message.attachments
