@@ -288,3 +288,49 @@ def test_a_tool_of_langchain_among_ours_names_what_takes_it() -> None:
     ):
         with pytest.raises(DefinitionError, match=r"'of_state' .*tw\.Tool\.from_langchain"):
             declare()
+
+
+class _Named(BaseModel):
+    config: str
+    x: int
+
+
+def _all(**values: object) -> str:
+    return repr(values)
+
+
+class _Titled(BaseTool):
+    name: str = "titled"
+    description: str = "T."
+    args_schema: Any = _Named
+
+    def _run(self, config: str, x: int) -> str:
+        return f"{config} {x}"
+
+
+def _managed(run_manager: str) -> str:
+    """M."""
+    return run_manager
+
+
+@pytest.mark.parametrize(
+    ("native", "name"),
+    [
+        (StructuredTool.from_function(_all, name="t", description="T.", args_schema=_Named), "config"),
+        (
+            StructuredTool.from_function(
+                _all, name="t", description="T.", args_schema={"type": "object", "properties": {"self": {}}}
+            ),
+            "self",
+        ),
+        (StructuredTool.from_function(_managed, name="t"), "run_manager"),
+    ],
+)
+def test_an_argument_whose_name_langchain_uses_itself_is_refused(native: BaseTool, name: str) -> None:
+    with pytest.raises(DefinitionError, match=f"has an argument '{name}', which LangChain does not pass on"):
+        tw.Tool.from_langchain(native)
+
+
+async def test_a_name_that_langchain_passes_on_is_taken() -> None:
+    result = await tw.Toolset([tw.Tool.from_langchain(_Titled())]).call("titled", {"config": "a", "x": 1})
+    assert result.result == "a 1"

@@ -1,10 +1,23 @@
 """Our tools in the OpenAI Agents SDK: its real runner, over the wire of OpenAI's Responses."""
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
-from agents import Agent, OpenAIResponsesModel, RunConfig, RunContextWrapper, Runner, function_tool
+from agents import (
+    Agent,
+    OpenAIResponsesModel,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrailData,
+    ToolOutputGuardrailData,
+    function_tool,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
 from openai import AsyncOpenAI
 
 import toolwright as tw
@@ -84,3 +97,69 @@ def test_one_among_ours_names_what_takes_it_and_nothing_else_is_taken() -> None:
         tw.Agent("desk", instructions="", tools=foreign)
     with pytest.raises(DefinitionError, match="FunctionTool, not 3"):
         tw.Tool.from_openai_agents(3)
+
+
+async def cuts(context: RunContextWrapper[str], arguments: dict[str, Any], _: str) -> bool:
+    return context.context == "Ann" and arguments["name"] != "Bob"
+
+
+def deleting(**options: Any) -> Any:
+    def delete(context: RunContextWrapper[str], name: str) -> str:
+        """Delete somebody."""
+        return f"{context.context} deleted {name}"
+
+    return function_tool(delete, **options)
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "outcome"),
+    [
+        (True, "Bob", "approval_required"),
+        (False, "Eve", "Ann deleted Eve"),
+        (cuts, "Eve", "approval_required"),
+        (cuts, "Bob", "Ann deleted Bob"),
+    ],
+)
+async def test_an_approval_that_a_tool_of_theirs_needs_is_needed_here(
+    rule: Any, name: str, outcome: str
+) -> None:
+    tool = tw.Tool.from_openai_agents(deleting(needs_approval=rule), context="Ann")
+    result = await tw.Toolset([tool]).call("delete", {"name": name})
+    assert (result.error_code or result.result) == outcome
+
+
+def test_a_timeout_of_theirs_is_the_timeout_here() -> None:
+    async def wait() -> None:
+        """Wait."""
+
+    assert (
+        tw.Tool.from_openai_agents(dataclasses.replace(function_tool(wait), timeout_seconds=7)).timeout == 7
+    )
+
+
+@tool_input_guardrail
+def never(_: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+    return ToolGuardrailFunctionOutput.reject_content("no")
+
+
+@tool_output_guardrail
+def secret(_: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+    return ToolGuardrailFunctionOutput.reject_content("no")
+
+
+def _enabled(*_: object) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"is_enabled": False}, r"is disabled \(is_enabled=False\): leave it out"),
+        ({"is_enabled": _enabled}, "has an is_enabled function"),
+        ({"tool_input_guardrails": [never]}, "has guardrails"),
+        ({"tool_output_guardrails": [secret]}, "has guardrails"),
+    ],
+)
+def test_a_tool_of_theirs_with_rules_of_their_runner_is_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(DefinitionError, match=f"The OpenAI Agents SDK tool 'delete' {why}"):
+        tw.Tool.from_openai_agents(deleting(**options))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 from pydantic_ai import Agent, BinaryContent, ModelRetry, RunContext, Tool, ToolReturn
-from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -177,3 +177,31 @@ async def test_a_tool_with_a_recursive_model_at_its_root_is_taken_and_offered_to
     assert not toolset.faults("anthropic")
     result = await toolset.call("count", {"n": 1, "below": [{"n": 2}, {"n": 3, "below": [{"n": 4}]}]})
     assert (result.status, result.result) == ("success", 4)
+
+
+async def test_what_a_tool_of_theirs_asks_of_its_agent_while_it_runs_is_an_error_in_words() -> None:
+    def careful(ctx: RunContext[None], name: str) -> str:
+        """Delete somebody."""
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+        return f"deleted {name}"
+
+    def later() -> str:
+        """Later."""
+        raise CallDeferred
+
+    tools = tw.Toolset([tw.Tool.from_pydantic_ai(Tool(careful)), tw.Tool.from_pydantic_ai(Tool(later))])
+    asked = await tools.call("careful", {"name": "Ann"})
+    assert asked.error_code == "approval_required"
+    assert (
+        asked.error
+        == "The tool 'careful' asks for an approval while it runs: declare it with requires_approval=True."
+    )
+    deferred = await tools.call("later", {})
+    assert (
+        deferred.error is not None and "defers its call, which only pydantic-ai's own agent" in deferred.error
+    )
+    declared = tw.Tool.from_pydantic_ai(Tool(careful, requires_approval=True))
+    assert (await tw.Toolset([declared]).call("careful", {"name": "Ann"})).error_code == "approval_required"
+    approved = tw.Toolset([dataclasses.replace(declared, requires_approval=None)])
+    assert (await approved.call("careful", {"name": "Ann"})).result == "deleted Ann"

@@ -85,6 +85,7 @@ def tool_of(native: object) -> Tool:
 
     _check_arguments(native)
     _check_injected(native)
+    _check_names(native)
 
     async def call(state: ThreadState, arguments: JSONObject) -> object:
         tool_call = {
@@ -153,6 +154,26 @@ def _check_injected(native: BaseTool) -> None:
         raise DefinitionError(
             f"The LangChain tool {native.name!r} needs {name!r}, which only LangChain's own agents inject. "
             "Wrap it in a function of your own."
+        )
+
+
+def _check_names(native: BaseTool) -> None:
+    """Reject a tool with arguments whose names LangChain uses itself, so that their values are lost."""
+    if isinstance(native, _NativeTool):
+        return
+    properties = _schema_of(native).get("properties")
+    names = {*properties} if isinstance(properties, dict) else set[str]()
+    if isinstance(native, StructuredTool):
+        function = native.func or native.coroutine
+        names |= (
+            {*inspect.signature(function).parameters} & {"run_manager"} if function is not None else set()
+        )
+    else:
+        names -= {"config"}  # passed to a `_run` that takes it
+    if lost := names & {"config", "run_manager", "self"}:
+        raise DefinitionError(
+            f"The LangChain tool {native.name!r} has an argument {min(lost)!r}, which LangChain does not pass on. "
+            "Rename it."
         )
 
 

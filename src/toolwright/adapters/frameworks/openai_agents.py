@@ -1,5 +1,6 @@
 """Tool conversion to and from the OpenAI Agents SDK."""
 
+import inspect
 import json
 from functools import partial
 from typing import Any, cast
@@ -12,7 +13,7 @@ from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.state.state import ThreadState
-from toolwright.core.tools.tool import Tool
+from toolwright.core.tools.tool import FUNCTION_TIMEOUT, Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.wire.result import images, text_with_files
 
@@ -49,22 +50,51 @@ async def _call(
 
 
 def tool_of(native: object, context: object) -> Tool:
-    """Return a tool that calls a function tool of the SDK. Raises `DefinitionError` for anything else."""
+    """Return a tool that calls a function tool of the SDK, with its timeout and its approval.
+
+    Raises `DefinitionError` for anything else, and for a tool that is disabled or guarded.
+    """
     if not isinstance(native, FunctionTool):
         raise DefinitionError(
             f"An OpenAI Agents SDK tool must be an agents.FunctionTool, not {brief_value(native)}."
         )
 
-    async def call(state: ThreadState, arguments: JSONObject) -> object:
+    _check_conditions(native)
+
+    def place(call_id: str, arguments: JSONObject) -> ToolContext[Any]:
         written = json.dumps(arguments)
-        place = ToolContext(
-            context, tool_name=native.name, tool_call_id=state.call_id or "call", tool_arguments=written
-        )
-        return await native.on_invoke_tool(place, written)
+        return ToolContext(context, tool_name=native.name, tool_call_id=call_id, tool_arguments=written)
+
+    async def call(state: ThreadState, arguments: JSONObject) -> object:
+        where = place(state.call_id or "call", arguments)
+        return await native.on_invoke_tool(where, where.tool_arguments)
+
+    rule = native.needs_approval
+
+    async def needs_approval(arguments: JSONObject) -> bool:
+        assert not isinstance(rule, bool), "a function of the context, the arguments and the call's id"
+        answer = rule(place("call", arguments), arguments, "call")
+        return bool(await answer if inspect.isawaitable(answer) else answer)
 
     return Tool(
         name=native.name,
         description=native.description,
         parameters=cast("JSONObject", json.loads(json.dumps(native.params_json_schema))),
         handler=call,
+        requires_approval=rule if isinstance(rule, bool) else needs_approval,
+        timeout=FUNCTION_TIMEOUT if native.timeout_seconds is None else native.timeout_seconds,
     )
+
+
+def _check_conditions(native: FunctionTool) -> None:
+    """Reject a tool that is restricted by rules which only the SDK's own runner enforces."""
+    reasons = {
+        "is disabled (is_enabled=False): leave it out": native.is_enabled is False,
+        "has an is_enabled function, which only the SDK's runner calls": native.is_enabled
+        not in (True, False),
+        "has guardrails, which only the SDK's runner applies": native.tool_input_guardrails
+        or native.tool_output_guardrails,
+    }
+    for reason, applies in reasons.items():
+        if applies:
+            raise DefinitionError(f"The OpenAI Agents SDK tool {native.name!r} {reason}.")

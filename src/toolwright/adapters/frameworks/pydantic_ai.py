@@ -4,7 +4,7 @@ from typing import Any, NoReturn, cast
 
 from pydantic import ValidationError
 from pydantic_ai import BinaryContent, ModelRetry, RunContext, Tool, ToolReturn
-from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RunUsage
@@ -67,6 +67,7 @@ def tool_of(native: object, deps: object = None) -> OurTool:
             usage=RunUsage(),
             tool_name=theirs.name,
             tool_call_id=state.call_id,
+            tool_call_approved=theirs.requires_approval,  # such a call begins after its approval
         )
         try:
             values = schema.validator.validate_python(arguments, context=None)
@@ -79,6 +80,14 @@ def tool_of(native: object, deps: object = None) -> OurTool:
             return ToolResult.fail(invalid, error_code="invalid_arguments")
         except (ModelRetry, ToolFailed) as error:
             return ToolResult.fail(error.message)
+        except ApprovalRequired:
+            asks = "asks for an approval while it runs: declare it with requires_approval=True"
+            return ToolResult.fail(f"The tool {theirs.name!r} {asks}.", error_code="approval_required")
+        except CallDeferred:
+            defers = (
+                "defers its call, which only pydantic-ai's own agent can wait for: declare an external tool"
+            )
+            return ToolResult.fail(f"The tool {theirs.name!r} {defers}.", error_code="not_supported")
 
     return OurTool(
         name=theirs.name,
