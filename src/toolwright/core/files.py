@@ -422,4 +422,4 @@ PICTURES: Mapping[str, Callable[[bytes], Sides]] = {
     "image/gif": _gif,
     "image/webp": _webp,
 }
-"""How the sides of a picture are read from its header, by the types of pictures that providers accept."""
+"""Functions that read the sides of a picture from its header, by the types of pictures that providers accept."""
