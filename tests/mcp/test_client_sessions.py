@@ -109,6 +109,46 @@ async def test_a_call_that_finds_no_session_is_made_in_a_new_one() -> None:
     assert len(peer.hearing.of("initialize")) == 2
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 410, 503])
+async def test_a_server_that_refuses_a_lost_session_in_its_own_way_is_greeted_again(status: int) -> None:
+    async def in_the_second(message: JSONObject, line: Line) -> None:
+        assert isinstance(line, HttpLine)
+        if len(peer.hearing.of("initialize")) == 1:
+            await line.status(status)
+        else:
+            await line.answer(polite(message))
+
+    peer = with_sessions(tools_call=in_the_second, ping=in_the_second)
+    with at_work(peer) as url:
+        async with hosting({"url": url}, calling("plain")) as host:
+            assert (await host.run()).results["plain"] == "fine"
+            assert await host.status() == "ready"
+    assert (len(peer.hearing.of("initialize")), len(peer.hearing.of("tools/call"))) == (2, 2)
+
+
+async def test_a_refusal_of_one_request_keeps_the_session() -> None:
+    async def refuse(message: JSONObject, line: Line) -> None:
+        assert isinstance(line, HttpLine)
+        await line.status(400, error(message, -32602, "No such city"), "content-type: application/json")
+
+    peer = with_sessions(tools_call=refuse)
+    with at_work(peer) as url:
+        async with hosting({"url": url}, calling("plain")) as host:
+            assert "No such city" in (await host.run()).results["plain"]
+    assert (len(peer.hearing.of("initialize")), len(peer.hearing.of("tools/call"))) == (1, 1)
+
+
+async def test_an_error_of_the_code_that_the_sdk_uses_for_itself_keeps_its_words() -> None:
+    async def fail(message: JSONObject, line: Line) -> None:
+        await line.answer(error(message, -32000, "Quota used up until Monday"))
+
+    with at_work(with_sessions(tools_call=fail, prompts_get=fail)) as url:
+        async with hosting({"url": url}, calling("plain")) as host:
+            told = (await host.run()).results["plain"]
+    assert "The MCP server refused the call: Quota used up until Monday." in told
+    assert "unknown" not in told
+
+
 async def test_a_call_may_keep_silent_for_longer_than_a_stream_that_no_call_waits_for() -> None:
     began, over = asyncio.Event(), asyncio.Event()
 

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.adapters.mcp.connection import McpConnection
 from toolwright.adapters.mcp.messages import CREATED, CreatedTask, validated_result
-from toolwright.adapters.mcp.peer import SILENCE, error_line, nobody
+from toolwright.adapters.mcp.peer import CLOSED, SILENCE, error_line, nobody
 from toolwright.adapters.mcp.servers import McpConnections, read_resource, with_linked_files
 from toolwright.adapters.mcp.session import OpenSession
 from toolwright.adapters.mcp.transport import BROKEN_OFF, NOT_SENT
@@ -306,7 +306,7 @@ def _spoken(message: types.SamplingMessage) -> tuple[str, str] | None:
 def _failed(error: MCPError, server: McpServer) -> ToolResult:
     """Return the error result of a protocol error."""
     code = error.error.code
-    if code == types.CONNECTION_CLOSED:
+    if code == CLOSED:
         return ToolResult.fail(
             f"The MCP server closed the connection without an answer; {_UNKNOWN}.",
             error_code="mcp_broken_off",

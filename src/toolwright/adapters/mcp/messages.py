@@ -9,12 +9,13 @@ from urllib.parse import unquote, urlsplit
 import anyio.abc
 import mcp_types as types
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
+from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import MessageMetadata, SessionMessage
 from mcp_types import JSONRPCNotification, RequestId
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from toolwright.adapters.mcp.peer import error_for_answer
+from toolwright.adapters.mcp.peer import error_for_answer, with_own_code
 from toolwright.core.arguments.errors import join_errors
 from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.arguments.validator import validation_errors
@@ -469,7 +470,12 @@ class ToolsDispatcher(JSONRPCDispatcher):
         _related_request_id: RequestId | None = None,
     ) -> dict[str, Any]:
         """Return the answer to a request."""
-        answer = await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
+        try:
+            answer = await super().send_raw_request(
+                method, params, opts, _related_request_id=_related_request_id
+            )
+        except MCPError as error:
+            raise with_own_code(error) from error
         if method == "tools/call" and isinstance(answer.get("task"), dict):
             return {"content": [], "_meta": {CREATED: answer["task"]}}  # the SDK has no type for this result
         if method == "tools/call":

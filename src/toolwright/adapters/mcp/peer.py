@@ -96,6 +96,17 @@ def error_for_answer(invalid: Any) -> SessionMessage | None:  # whatever the ser
             return None
 
 
+CLOSED = -32095
+"""Code of requests whose connection ended: their effect is unknown. Servers send the SDK's code for it, -32000, too."""
+_CLOSED_BY_SDK = ("Connection closed", "SSE stream ", "server answered a request with 202 ")
+
+
+def with_own_code(error: MCPError) -> MCPError:
+    """Return the error with the code `CLOSED` if the SDK has raised it because the connection ended."""
+    own = error.error.code == types.CONNECTION_CLOSED and error.error.message.startswith(_CLOSED_BY_SDK)
+    return MCPError(CLOSED, error.error.message) if own else error
+
+
 SILENCE = 300.0
 """Timeout of answers, and idle timeout of streams, in seconds, if no call waits for them."""
 

@@ -97,7 +97,7 @@ async def written_prompt(connection: McpConnection, name: str, arguments: Mappin
             return await asyncio.to_thread(_text_of, connection, answer)
         except MCPError as error:
             message = connection.redactor.text(error_line(error))
-            if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OWN_CODES):
+            if error.error.code in (types.REQUEST_TIMEOUT, *OWN_CODES):
                 raise McpUnavailable(message) from error
             raise McpRefused(message) from error
         except (*_ERRORS, InvalidJSON, InvalidField) as error:
@@ -326,7 +326,7 @@ async def _task_request(
         message = brief(error.error.message, 500)
         if error.error.code == types.INVALID_PARAMS:
             raise McpTaskUnknown(message) from error
-        if error.error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, *OWN_CODES):
+        if error.error.code in (types.REQUEST_TIMEOUT, *OWN_CODES):
             raise McpUnavailable(message) from error
         raise _Refused(message) from error
     except (ValidationError, RuntimeError, ValueError) as error:

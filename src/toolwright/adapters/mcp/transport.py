@@ -30,6 +30,7 @@ from mcp.shared.message import SessionMessage
 from toolwright.adapters.executors.request import AddressRefused, AllowedNetwork
 from toolwright.adapters.mcp.peer import (
     CALLER,
+    CLOSED,
     MAX_MESSAGE,
     SESSION,
     SILENCE,
@@ -52,10 +53,12 @@ NO_SERVER = -32099  # code of errors that no server has sent
 NOT_SENT = -32098  # code of requests that were not sent
 BROKEN_OFF = -32097  # code of requests that were sent but not answered: their effect is unknown
 SESSION_GONE = -32096  # code of requests in a session of an earlier process that the server no longer knows
-OWN_CODES = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF})
+OWN_CODES = frozenset({NO_SERVER, NOT_SENT, BROKEN_OFF, CLOSED})
 SESSION_ID = "mcp-session-id"
 # a gateway reports that its upstream server has disconnected or does not respond
 _GATEWAY_ERRORS = frozenset({502, 504})
+_REFUSALS = frozenset({400, 401, 403, 503})
+_PING = b'{"jsonrpc":"2.0","id":"toolwright-ping","method":"ping"}'
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 
 
@@ -119,7 +122,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             await response.aclose()
             return _error_response("the server no longer knows the session", SESSION_GONE)
         # for a GET it can mean that the stream does not exist
-        if answer.status_code == 404 and request.method == "POST" and SESSION_ID in request.headers:
+        if request.method == "POST" and SESSION_ID in request.headers and await self._is_lost(answer, sent):
             self._lost(_method(await request.aread()))
         if answer.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
@@ -127,6 +130,32 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if answer.status_code < 400 or answer.status_code == 404:
             return answer
         return await _http_error(answer, _kind(response.headers))
+
+    async def _is_lost(self, answer: httpx2.Response, request: httpcore2.Request) -> bool:
+        """Return whether a server that refuses a request has lost its session: it refuses a ping in it too.
+
+        Only 404 is specified. Servers in the field answer with other statuses, which can also be about one request.
+        """
+        status = answer.status_code
+        if status in (404, 410):
+            return True
+        if status not in _REFUSALS:
+            return False
+        names = (b"content-length", b"mcp-method", b"mcp-name")
+        headers = [(name, text) for name, text in request.headers if name.lower() not in names]
+        ping = httpcore2.Request(
+            method="POST",
+            url=request.url,
+            headers=[*headers, (b"Content-Length", str(len(_PING)).encode())],
+            content=_PING,
+            extensions={"timeout": {**_TIMEOUTS, "read": CONNECT_TIMEOUT}},
+        )
+        try:
+            pong = await self._pool.handle_async_request(ping)
+            await pong.aclose()
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, OSError):
+            return False
+        return pong.status in _REFUSALS or pong.status in (404, 410)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -294,7 +323,7 @@ async def stdio_streams(
 
 def _is_closed(error: BaseException) -> bool:
     cause = first_error(error)
-    return isinstance(cause, MCPError) and cause.error.code == types.CONNECTION_CLOSED
+    return isinstance(cause, MCPError) and cause.error.code == CLOSED
 
 
 async def _started(command: list[str], env: Mapping[str, str]) -> asyncio.subprocess.Process:
