@@ -1,7 +1,7 @@
 """The cost of secrets: a step of a run whose thread has some, and the search in one text (D6).
 
 A step is compared with the same step without secrets. A search is compared with one `in` for each secret as it is,
-although the search covers at least four spellings. The visible part of a stream is compared in the same way.
+although the search covers at least four spellings.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from toolwright.wiring.gateway import settle_memory
 COUNTS = (1, 10, 50)
 SIZES = {"0.1 KiB": 100, "1 KiB": 1024, "16 KiB": 16 * 1024, "256 KiB": 255 * 1024}  # just within the limit
 LENGTH = 40  # characters of a secret
-LENGTHS = {"40": 40, "4 Ki": 4 * 1024, "64 Ki": 64 * 1024}  # of a secret whose beginning a stream can show
 STEPS, RUNS = 20, 7
 
 _dice = random.Random(7)
@@ -30,12 +29,12 @@ _dice = random.Random(7)
 def run() -> list[Row]:
     """Measure the rows of this benchmark, with the interpreter settings of `serve`."""
     settle_memory()
-    return [*_looks(), *_streams(), *asyncio.run(_steps())]
+    return [*_looks(), *asyncio.run(_steps())]
 
 
-def _secrets(count: int, length: int = LENGTH) -> dict[str, str]:
+def _secrets(count: int) -> dict[str, str]:
     letters = string.ascii_letters + string.digits
-    return {f"KEY_{number}": "".join(_dice.choices(letters, k=length)) for number in range(count)}
+    return {f"KEY_{number}": "".join(_dice.choices(letters, k=LENGTH)) for number in range(count)}
 
 
 def _prose(size: int) -> str:
@@ -55,17 +54,6 @@ def _look(count: int, name: str, text: str) -> Row:
     values = [value for _, value in redactor.secrets]
     floor, value = _pair(lambda: [value in text for value in values], lambda: redactor.text(text))
     return Row(f"a look for {count} secrets in {name}", value, "µs", floor, None)
-
-
-def _streams() -> list[Row]:
-    return [_stream(name, length, _prose(64 * 1024)) for name, length in LENGTHS.items()]
-
-
-def _stream(name: str, length: int, text: str) -> Row:
-    redactor = Redactor(_secrets(10, length).items())
-    values = [value for _, value in redactor.secrets]
-    floor, value = _pair(lambda: [value in text for value in values], lambda: redactor.so_far(text))
-    return Row(f"a delta behind 64 KiB, 10 secrets of {name} characters", value, "µs", floor, None)
 
 
 def _pair(floor: Callable[[], object], ours: Callable[[], object]) -> tuple[float, float]:

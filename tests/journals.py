@@ -34,7 +34,7 @@ SUITES = {
     " people people_and_agents queries requests runs spaces streams thread_deletion threads variables",
     "tests/runtime": "agents app_calls approvals approvals_elsewhere call_ends call_over channels deferred_children"
     " context_window delegates elicitation entities family_ends handoff immediate invoke mcp_tasks mind_limits"
-    " owned_summaries parallel_calls prompt_tools room_secrets sent_prompts space_stream spaces subagents variables"
+    " owned_summaries parallel_calls prompt_tools sent_prompts space_stream spaces subagents variables"
     " variables_later",
 }
 MODULES = {f"{folder}/test_{name}.py" for folder, names in SUITES.items() for name in names.split()}

@@ -1,8 +1,8 @@
 """A room of four agents: they answer in turn, react, stay silent, write to each other and remember.
 
 Offline it follows a script: `python office.py`, with the journal in memory, or `python office.py --db sqlite:///office.db`.
-With `OFFICE_MODEL=openai:gpt-6.1-terra` (and that provider's key) each agent uses a real model. `--trace`, which needs the
-extra `telemetry`, prints the trace of the last question: runs, their steps, and the calls of these.
+With `OFFICE_MODEL=openai:gpt-6.1-terra` (and that provider's key) each agent uses a real model. `--trace`, which needs
+the extra `telemetry`, prints the trace of the last question: runs, their steps, and the calls of these.
 """
 
 import argparse

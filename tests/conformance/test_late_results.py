@@ -21,7 +21,6 @@ from tests.postgres_server import fresh_database
 from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.connection import connect
-from toolwright.core.env.redact import NOTHING
 from toolwright.core.journal.child_effects import Close, HandOff
 from toolwright.core.journal.effects import DropMember, Erase, Post, SetTimer, Source
 from toolwright.core.journal.store import Store
@@ -214,7 +213,7 @@ def author_of(call: Call) -> Entity:
 def cancel(call: Call) -> CancelCall:
     """The unit that the runtime commits when a service withdraws the call."""
     source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
-    shown = [each.make(NOTHING) for each in result_message(call, CALL_CANCELLED, author_of(call), source)]
+    shown = result_message(call, CALL_CANCELLED, author_of(call), source)
     return settlement(CancelCall, call, CALL_CANCELLED, Settling(token=token(), at=AT, shown=shown))
 
 

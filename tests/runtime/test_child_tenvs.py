@@ -151,17 +151,6 @@ async def test_a_secret_that_is_passed_on_stays_one_in_the_child_and_is_sealed()
         assert KEY not in str(await at.results(thread.id))
 
 
-async def test_a_value_that_holds_a_secret_of_the_caller_is_a_secret_in_the_child_under_any_name() -> None:
-    config = {"passTenvs": ["shop_url"]}
-    async with home(worker(LOOKS, [look]), config, [call("worker", message="Do"), DONE]) as at:
-        thread = await at.thread(tenvs={"shop_url": f"https://{KEY}@own.test"}, env={"KEY": KEY})
-        await at.run(thread.id)
-        [child] = await at.children(thread.id)
-        [row] = await journal(at.rt).env_of(child.id)
-        assert (row.type, KEY in row.value) == ("secret", False)
-        assert KEY not in str(await at.results(child.id))
-
-
 async def test_a_child_that_is_put_off_has_its_tenvs_when_it_begins() -> None:
     key = tw.Variable("PIN", type="secret", required=True, scoped=True, description="Whose?")
     config = {**PASSED, "blocking": False}

@@ -117,14 +117,18 @@ async def test_missing_values_are_an_error_and_do_not_suspend_the_run() -> None:
         assert error.error == "Tool 'keyed' needs variables that are not set here: KEY."
 
 
-async def test_secrets_are_taken_out_of_what_is_recorded() -> None:
+async def test_secrets_are_taken_out_of_the_results_of_calls_that_a_handler_makes() -> None:
+    @tw.tool(description="Look.")
+    async def look(state: tw.ThreadState) -> str:
+        return f"It is {await state.env('TOKEN')}."
+
     @tw.tool(description="Call.", name="caller")
     async def caller_(state: tw.ThreadState) -> JSON:
-        return (await state.invoke_tool("show", {"text": str(await state.env("TOKEN"))})).result
+        return (await state.invoke_tool("look")).result
 
-    async with talking(app(caller_, show), "boss", env={"TOKEN": "a-long-secret"}) as talk:
+    async with talking(app(caller_, look), "boss", env={"TOKEN": "a-long-secret"}) as talk:
         await talk.say()
-        assert await talk.results() == ["shown [redacted:TOKEN]"]
+        assert await talk.results() == ["It is [redacted:TOKEN]."]
         assert "a-long-secret" not in str(await talk.calls())
 
 

@@ -66,28 +66,6 @@ def _results(unit: Unit) -> int:
     return sum(message.role == "tool" for message in unit.messages) if isinstance(unit, Advance) else 0
 
 
-@pytest.mark.parametrize("text", ["\\" * 600_000, "\\u0041" * 100_000, "\\n" * 300_000])
-async def test_a_long_text_that_is_searched_for_secrets_leaves_others_their_turns(text: str) -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    variables = [tw.Variable("KEY", type="secret")]
-    secret = tw.Tool(name="note", description="Note.", kind="internal", variables=variables, parameters={})
-    async with running(ScriptedModel([DONE]), [secret]) as rig:
-        thread = await rig.rt.threads.create("tester", env={"KEY": 'a "secret" in quotes'})
-        other = asyncio.create_task(others())
-        await asyncio.sleep(0)
-        before = turns
-        await rig.rt.threads.send(thread.id, text)
-        other.cancel()
-        assert turns - before > 3  # during the search in a thread; otherwise there are few
-
-
 async def test_a_file_that_a_message_takes_the_name_of_is_numbered_again() -> None:
     attachment = tw.Attachment(name="chart.txt", mime_type="text/plain", data="YWJj")
     posted = asyncio.Event()

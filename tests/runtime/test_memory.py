@@ -13,13 +13,12 @@ from tests.behaviour.marks import requirement
 from tests.databases import stores
 from tests.runtime.mind_rig import JSON, Died, Mind, thinking
 from toolwright.core.agents.agent import TOOLKITS
-from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED, Passage
+from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import AddPassage, SetBlock
 from toolwright.core.journal.units import Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.runtime.prompts import SILENT
-from toolwright.runtime.toolkits.builtins import BuiltinState
 from toolwright.runtime.toolkits.mind import MemoryToolkit
 from toolwright.testing import MemoryBus, MemoryStore, TrigramEmbedder
 
@@ -85,7 +84,6 @@ async def test_the_model_reads_its_blocks_at_every_step() -> None:
 
 
 async def test_a_request_says_which_part_of_the_prompt_stays_the_same() -> None:
-    secret = "k4nary-0000-7919-5865"
     read: list[ModelRequest] = []
 
     class Reading:
@@ -93,35 +91,30 @@ async def test_a_request_says_which_part_of_the_prompt_stays_the_same() -> None:
 
         async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelResponse]:
             read.append(request)
-            content = json.dumps({"label": "mood", "content": f"glad of {secret}"})
+            content = json.dumps({"label": "mood", "content": "glad"})
             call = ModelCall(id="c", name="update_memory", arguments=content)
             yield ModelResponse(calls=(call,)) if len(read) == 1 else ModelResponse(text="Done.")
 
-    prompt = tw.Prompt("a", f"Be. Mind {secret}.", model=Reading())
+    prompt = tw.Prompt("a", "Be.", model=Reading())
     agents = [
         tw.Agent("a", prompt, toolkits=["memory", "mind", "spaces"], inbox_preview=True),
         tw.Agent("bare", prompt),
     ]
     async with tw.testing.runtime(tw.App(agents=agents)) as rt:
-        thread = await rt.threads.create("a", env={"KEY": secret})
+        thread = await rt.threads.create("a")
         assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
-        thread = await rt.threads.create("bare", env={"KEY": secret})
+        thread = await rt.threads.create("bare")
         assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
         told = await rt.prompts.of("a")
-        across = "stay silent.\n\nYou are in no space"
-        thread = await rt.threads.create("a", env={"KEY": across})
-        assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
-    first, second, bare, third = read
-    assert third.stable is None and across not in third.system
+    first, second, bare = read
     assert first.stable_system == second.stable_system
-    assert first.stable_system.startswith("Be. Mind [redacted:KEY].\n\nYou are a (entityId: ")
+    assert first.stable_system.startswith("Be.\n\nYou are a (entityId: ")
     assert first.stable_system.endswith(SILENT)
     assert "Your memory block 'mood':" not in first.system
-    assert second.changing_system.endswith("Your memory block 'mood':\nglad of [redacted:KEY]")
+    assert second.changing_system.endswith("Your memory block 'mood':\nglad")
     assert second.changing_system.startswith("You are in no space yet.")
     assert second.system == f"{second.stable_system}\n\n{second.changing_system}"
-    assert not any(secret in each.system for each in (first, second, bare))
-    assert (bare.stable, bare.stable_system, bare.changing_system) == (None, "Be. Mind [redacted:KEY].", "")
+    assert (bare.stable, bare.stable_system, bare.changing_system) == (None, "Be.", "")
     assert [each.changes for each in told.sections] == sorted(each.changes for each in told.sections)
 
 
@@ -292,32 +285,6 @@ async def test_outside_a_run_a_tool_of_memory_is_an_error_result() -> None:
     tools = tw.Toolset(MemoryToolkit(MemoryStore(lambda _: None)).tools)
     result = await tools.call("search_memory", {"query": "x"})
     assert (result.status, result.error_code) == ("error", "outside_run")
-
-
-async def test_memory_is_kept_without_secrets() -> None:
-    @tw.tool(description="Keep.")
-    async def keep(state: tw.ThreadState) -> str:
-        assert isinstance(state, BuiltinState)
-        passage = Passage(
-            agent_id=state.agent_id,
-            id="psg",
-            content="swordfish-99",
-            tags=("swordfish-99",),
-            created_at=state.clock.now(),
-        )
-        state.effect(AddPassage(passage=passage))
-        state.set_env("LATER", "swordfish-99")
-        return "kept"
-
-    async with thinking(agents=AGENTS, tools=[keep]) as mind:
-        await mind.call("update_memory", label="hunter2-hunter2", content="It is hunter2-hunter2.")
-        [block] = await mind.rt.blocks.list("thinker")
-        assert (block.label, block.content) == ("[redacted:TOKEN]", "It is [redacted:TOKEN].")
-        await mind.rt.threads.send(mind.thread_id, '{"tool": "keep", "args": {}}')
-        await mind.motor.run_until_idle()
-        [passage] = await mind.rt.passages.list("thinker")
-        assert (passage.content, passage.tags) == ("[redacted:LATER]", ("[redacted:LATER]",))
-        assert list(await mind.rt.passages.search("thinker", "swordfish")) == []
 
 
 def effects(unit: Unit) -> list[AddPassage | SetBlock]:

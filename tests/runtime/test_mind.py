@@ -17,14 +17,12 @@ from toolwright.core.agents.mind import (
     MOST_PLANS,
     Goal,
     GoalChange,
-    Memory,
     MemoryChange,
     PlanChange,
 )
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError
 from toolwright.core.journal.effects import Put
 from toolwright.core.journal.units import Unit
-from toolwright.runtime.toolkits.builtins import BuiltinState
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import MemoryStore
 
@@ -213,33 +211,6 @@ async def test_outside_a_run_a_built_in_tool_is_an_error_result() -> None:
         result = await tools.call(name, args)
         assert (result.status, result.error_code) == ("error", "outside_run")
         assert result.error == "Built-in tools can only be called within a run."
-
-
-async def test_an_effect_is_kept_without_the_secrets_that_are_known_by_then() -> None:
-    @tw.tool(description="Keep.")
-    async def keep(state: tw.ThreadState) -> str:
-        assert isinstance(state, BuiltinState)
-        at, agent_id = state.clock.now(), state.agent_id
-        words = "It is swordfish-99."
-        goal = Goal(agent_id=agent_id, id="g", description=words, status="", priority="", created_at=at)
-        state.effect(Put(record=goal))
-        state.effect(Put(record=Memory(agent_id=agent_id, key="k", value=words, updated_at=at)))
-        state.set_env("LATER", "swordfish-99")
-        raise RuntimeError("kept all the same")
-
-    async with thinking(tools=[keep]) as mind:
-        assert "kept all the same" in (await mind.call("keep"))["error"]
-        [goal] = await mind.rt.minds.goals("thinker")
-        [memory] = await mind.rt.minds.memories("thinker")
-        assert goal.description == memory.value == "It is [redacted:LATER]."
-        said = "The token is hunter2-hunter2."
-        await mind.call("set_memories", memories=[{"key": "hunter2-hunter2", "value": said}])
-        await mind.call("set_plans", plans=[{"name": said, "instruction": said, "runAfter": 5_000}])
-        [plan] = await mind.rt.minds.plans("thinker")
-        clean = "The token is [redacted:TOKEN]."
-        assert (plan.name, plan.instruction) == (clean, clean)
-        first, _ = await mind.rt.minds.memories("thinker")
-        assert (first.key, first.value) == ("[redacted:TOKEN]", clean)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

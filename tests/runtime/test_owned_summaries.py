@@ -91,14 +91,6 @@ async def test_a_summary_is_written_from_the_edited_one() -> None:
         assert all(each.exact for each in await sent_in(rt, thread_id))
 
 
-async def test_secrets_are_kept_out_of_an_edited_summary() -> None:
-    async with journals.runtime(app(talker())) as rt:
-        thread_id, _ = await summarized(rt)
-        await rt.threads.set_env(thread_id, {"WORD": "xyzzy-plugh"})
-        edited = await rt.threads.edit_summary(thread_id, "The word is xyzzy-plugh.")
-        assert "xyzzy" not in repr(edited) and (edited.summary or "?") in edited.text
-
-
 async def test_after_its_removal_the_whole_conversation_is_shown_and_made_shorter_again() -> None:
     model = talker(4_000)
     async with journals.runtime(app(model)) as rt:

@@ -1,8 +1,6 @@
 """Prompts as tools (S0 §4): one conversation within a call, with calls of its own."""
 
 import json
-from collections import Counter
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -11,14 +9,9 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
-from tests.runtime.mind_rig import Died
-from tests.runtime.mind_rig import Watched as Lasting
 from tests.runtime.talk import Talk, assert_answered, call, calls, heard, says, talking
 from tests.watched import Watched
-from toolwright import testing
-from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import JSON
-from toolwright.testing import MemoryBus, by_hand_on
 
 pytestmark = pytest.mark.anyio
 
@@ -409,109 +402,12 @@ async def test_no_secret_gets_into_a_conversation_within() -> None:
     async def look(state: tw.ThreadState) -> str:
         return f"It is {await state.env('TOKEN')}."
 
-    @tw.tool(description="Learn one.")
-    async def learn(state: tw.ThreadState) -> str:
-        state.set_env("LATER", "x is told later")
-        return "learned"
-
-    below = Watched([call("look"), call("learn"), {"text": "Done."}])
-    model = ask_sums(message="Sum what x is told later.")
-    async with talking(
-        app(model, ["sums"], sums(below, [look, learn])), "boss", env={"TOKEN": "a-long-secret"}
-    ) as talk:
+    below = Watched([call("look"), {"text": "Done."}])
+    made = app(ask_sums(message="Sum."), ["sums"], sums(below, [look]))
+    async with talking(made, "boss", env={"TOKEN": "a-long-secret"}) as talk:
         await talk.say()
         assert heard(below, 1)[-1] == ("tool", "It is [redacted:TOKEN].")
-        assert heard(below, 2)[0] == ("user", "Sum what [redacted:LATER].")
         assert "a-long-secret" not in str(await talk.calls()) + str(await talk.messages())
-
-
-async def test_a_value_that_became_a_secret_while_the_call_waited_is_not_sent_again() -> None:
-    @tw.tool(description="Look it up.")
-    async def look() -> str:
-        return "It is a-long-secret."
-
-    below = Watched([call("look"), call("ask"), {"text": "Done."}])
-    model = app(ask_sums(message="Sum a-long-secret."), ["sums"], sums(below, [look, ask]))
-    async with journals.by_hand(model) as (rt, motor):
-        thread = await rt.threads.create("boss")
-        sent = await rt.threads.send(thread.id, "Go")
-        await motor.run_until_idle()
-        assert "a-long-secret" in str(heard(below, 1))
-        await rt.threads.set_env(thread.id, {"TOKEN": "a-long-secret"})
-        [waiting] = await rt.calls.list()
-        await rt.calls.submit(sent.id, waiting.id, {"yes": True})
-        await motor.run_until_idle()
-        assert (await rt.runs.get(sent.id)).status == "completed"
-        assert heard(below, 2)[0] == ("user", "Sum [redacted:TOKEN].")
-        assert ("tool", "It is [redacted:TOKEN].") in heard(below, 2)
-        assert "a-long-secret" not in str(heard(below, 2))
-
-
-@pytest.mark.parametrize("is_shortened", [False, True])
-@pytest.mark.parametrize("by_handler", [False, True])
-async def test_what_is_a_secret_by_the_time_a_process_has_died_is_not_sent_again(
-    by_handler: bool, is_shortened: bool
-) -> None:
-    """Covers the requests and answers of prompt tools, the earlier chat, and the summary of the left-out part."""
-    secret = "a-long-secret"
-
-    @tw.tool(description="Look it up.", read_only=True)
-    async def look() -> str:
-        return f"It is {secret}. " + "data " * 400
-
-    @tw.tool(description="Ask.", idempotent=True)
-    async def caller(state: tw.ThreadState) -> str:
-        return str((await state.invoke_tool("deep", {"message": f"Dig for {secret}."})).result)
-
-    writer = testing.FunctionModel(lambda _: {"text": f"{secret} was said."}, name="test:writer")
-    context = tw.Context(max_tokens=1_500, summarize_with=writer) if is_shortened else None
-    inner = Watched([*[call("look")] * 8, {"text": "Dug."}])
-    told = f"Sum {secret}."
-    middle = Watched([call("caller") if by_handler else call("deep", message=told), {"text": "Summed."}])
-    outer = Watched(
-        [{"when": "Take", "text": f"{secret} it is."}, call("sums", message=told), {"text": "Done."}]
-    )
-    shown: dict[str, Any] = {"tool_description": "Digs.", "expose_as_tool": True, "include_chat": True}
-    deep = tw.Prompt("deep", "You dig.", model=inner, tools=[look], context=context, **shown)
-    made = app(outer, ["sums"], sums(middle, ["deep", caller], include_chat=True), deep)
-    async with journals.opening() as opened, AsyncExitStack() as ending:
-        store: Any = Lasting(await opened(MemoryBus()))
-        ending.push_async_callback(store.inner.close)
-
-        async def opening(_: MemoryBus) -> Any:  # a store
-            return store
-
-        async def die(_: Unit) -> None:
-            if len(inner.requests) == 6:
-                raise Died
-
-        store.before = die
-
-        async with by_hand_on(opening, made) as (rt, motor):
-            thread = await rt.threads.create("boss")
-            await rt.threads.send(thread.id, f"Take {secret}.")
-            await motor.run_until_idle()
-            sent = await rt.threads.send(thread.id, "Go")
-            with pytest.raises(Died):
-                await motor.run_until_idle()
-        requests = [len(each.requests) for each in (inner, middle, outer)]
-        assert all(secret in str(each.requests[-1].messages) for each in (inner, middle, outer))
-        store.before = None
-        rows = await store.compactions(thread.id)
-        assert bool(rows) == is_shortened
-        assert any(secret in each.text for each in rows) == is_shortened
-        async with by_hand_on(opening, made) as (rt, motor):
-            await rt.threads.set_env(thread.id, {"TOKEN": secret})
-            await motor.run_until_idle()
-            assert (await rt.runs.get(sent.id)).status == "completed"
-            for model, count in zip((inner, middle, outer), requests, strict=True):
-                later = model.requests[count:]
-                assert later and not any(secret in str(each) for each in later)
-                assert "[redacted:TOKEN]" in str(later[0].messages)
-            made_once = [each.name for each in await rt.calls.list(status=None, limit=200)]
-            assert Counter(made_once) == Counter(
-                sums=1, deep=1, look=8, **({"caller": 1} if by_handler else {})
-            )
 
 
 LATER = tw.Tool(

@@ -110,19 +110,6 @@ async def test_a_result_that_is_kept_in_a_file_is_searched_and_read_whole() -> N
         assert page["text"] == "NEEDLE at the end" and page["characters"] == AT_ONCE + 5_022
 
 
-async def test_no_part_of_a_secret_is_read_that_was_set_after_the_result() -> None:
-    calls: list[ModelCall] = []
-    agent = tw.Agent("clerk", instructions="Read.", model=model_of(calls, "export"), tools=[export])
-    async with testing.runtime(tw.App(agents=[agent])) as rt:
-        thread = await rt.threads.create("clerk")
-        await converse(rt, thread.id, ["7", *["word " * 200] * 20])
-        await rt.threads.set_env(thread.id, {"CODE": "Needle7 more"})
-        reading = Reading(rt, thread.id, calls)
-        [found] = (await reading.read(query="redacted:CODE"))["results"]
-        page = await reading.read(call_id=found["call_id"], offset=AT_ONCE - 3, limit=6)
-        assert page["text"] == "[redac"
-
-
 async def test_a_result_is_opened_by_its_id_however_long_ago_it_was() -> None:
     calls: list[ModelCall] = []
     agent = tw.Agent("clerk", instructions="Read.", model=model_of(calls), tools=[report])

@@ -12,9 +12,8 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import Mind, thinking
-from toolwright.core.agents.memory import MOST_FOUND, Passage, PlacedVector, Vector
+from toolwright.core.agents.memory import MOST_FOUND, Passage, PlacedVector
 from toolwright.core.errors import DefinitionError, ModelUnavailable, NotFound
-from toolwright.core.journal.effects import AddPassage
 from toolwright.core.journal.store import Store
 from toolwright.runtime.agents.semantics import (
     BATCH,
@@ -27,7 +26,6 @@ from toolwright.runtime.agents.semantics import (
     SCANNED,
     Semantics,
 )
-from toolwright.runtime.toolkits.builtins import BuiltinState
 from toolwright.testing import ManualClock, MemoryStore, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -184,31 +182,6 @@ async def test_what_is_no_vector_is_none(answer: Any) -> None:
         await mind.rt.passages.add("thinker", "The dog.")
         assert await found(mind, "dog") == ["The dog."]
         assert await vectors(mind) == [None]
-
-
-async def test_what_is_embedded_holds_no_secret() -> None:
-    embedder = Meanings()
-    async with thinking(agents=AGENTS, embedder=embedder) as mind:
-        await mind.call("store_memory", content="It is hunter2-hunter2.", tags=["hunter2-hunter2"])
-        await mind.call("search_memory", query="hunter2-hunter2")
-        assert embedder.texts == ["It is [redacted:TOKEN].\n[redacted:TOKEN]", "[redacted:TOKEN]"]
-
-
-async def test_a_passage_that_loses_a_secret_when_it_is_stored_has_no_vector_of_it() -> None:
-    @tw.tool(description="Keep.")
-    async def keep(state: tw.ThreadState) -> str:
-        assert isinstance(state, BuiltinState)
-        for n, content in enumerate(("The dog swordfish-99.", "The dog.")):
-            made: dict[str, Any] = {"id": f"psg_{n}", "content": content, "created_at": state.clock.now()}
-            vector = Vector(embedder="meanings", floats=b"")
-            state.effect(AddPassage(passage=Passage(agent_id=state.agent_id, **made), vector=vector))
-        state.set_env("LATER", "swordfish-99")
-        return "kept"
-
-    async with thinking(agents=AGENTS, tools=[keep], embedder=Meanings()) as mind:
-        await mind.rt.threads.send(mind.thread_id, '{"tool": "keep", "args": {}}')
-        await mind.motor.run_until_idle()
-        assert await vectors(mind) == ["meanings", None]
 
 
 async def test_housekeeping_embeds_what_has_no_vector_of_the_embedder() -> None:

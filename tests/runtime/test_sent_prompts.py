@@ -260,20 +260,6 @@ async def test_steps_of_before_there_were_records_have_none() -> None:
         assert all(each.message_id for each in prompts)
 
 
-async def test_a_value_that_became_a_secret_is_shown_nowhere() -> None:
-    model = Watched([{"text": "One."}, {"text": "Two."}])
-    app = tw.App(agents=[tw.Agent("boss", tw.Prompt("main", "The word is xyzzy-plugh.", model=model))])
-    async with journals.runtime(app) as rt:
-        thread = await rt.threads.create("boss")
-        await say(rt, thread.id, "It is xyzzy-plugh.")
-        await rt.threads.set_env(thread.id, {"WORD": "xyzzy-plugh"})
-        await say(rt, thread.id, "Again")
-        prompts = await sent_in(rt, thread.id)
-        assert [each.exact for each in prompts] == [True, True]
-        assert "xyzzy" not in repr(prompts)
-        assert "[WORD]" in repr(prompts[0].messages) or "WORD" in prompts[0].messages[0].content
-
-
 async def test_what_was_said_in_a_channel_is_kept_once_though_each_request_has_it() -> None:
     words = "word " * 60
     model = Watched([{"text": "Hm."}] * 60)
@@ -334,28 +320,6 @@ async def test_the_prompt_of_a_step_reads_no_more_than_was_sent(monkeypatch: pyt
         assert len(prompt.messages) <= sum(read) <= len(prompt.messages) + 20
         request = model.asked[-1]
         assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in request.messages]
-
-
-async def test_a_reference_shows_no_part_of_a_value_that_became_a_secret() -> None:
-    secret = "xyzzy-plugh-" * 40
-
-    @tw.tool(read_only=True)
-    def read() -> str:
-        """Read."""
-        return "a" * 190 + secret + "b" * 5_000
-
-    script = [{"calls": [{"name": "read"}]}, *[{"text": "word " * 400}] * 12]
-    context = tw.Context(max_tokens=3_000)
-    prompt = tw.Prompt("main", "Read.", model=Watched(script), context=context, tools=[read])
-    async with journals.runtime(tw.App(agents=[tw.Agent("boss", prompt)])) as rt:
-        thread = await rt.threads.create("boss")
-        for number in range(6):
-            await say(rt, thread.id, f"{number}")
-        await rt.threads.set_env(thread.id, {"WORD": secret})
-        prompts = await sent_in(rt, thread.id)
-        assert any("not shown any more" in each.content for one in prompts for each in one.messages)
-        assert all(each.exact for each in prompts)
-        assert "xyzzy" not in repr([each.messages for each in prompts])
 
 
 async def test_a_run_that_is_not_there_has_no_prompts() -> None:

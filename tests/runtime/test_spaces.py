@@ -418,17 +418,6 @@ async def test_what_waits_for_the_next_run_is_reported_in_one_line_on_request() 
     assert [run.status for run in runs] == ["completed", "completed"]
 
 
-async def test_a_secret_of_an_agent_is_not_kept_when_someone_says_it_in_its_space() -> None:
-    secret = "sk-canary-0123456789"
-    async with house([{"text": "."}], env={"KEY": secret}) as made:
-        spoken = await made.rt.spaces.say("tea", made.husam, f"It is {secret}", {secret: secret})
-        assert spoken.message.content == "It is [redacted:KEY]"
-        edited = await made.rt.spaces.edit(spoken.message.id, f"No, {secret}")
-        assert edited.message.content == "No, [redacted:KEY]"
-        events = await made.rt.events.list(Topic(kind="space", id="tea"))
-        assert secret not in repr([*await made.said(), *events, *await made.rt.inboxes.list("host")])
-
-
 class Shop(BaseModel):
     """Values that `buy` requires."""
 

@@ -623,25 +623,6 @@ async def test_a_value_that_is_no_json_fails_the_run_that_would_go_on_with_it() 
         assert f"The value 'a' of the thread {thread.id} is broken: it is not JSON." in str(run.error)
 
 
-async def test_secrets_of_the_thread_are_not_in_values() -> None:
-    handled = Handled.of(_outputPath={})
-    secret = "s3cr3t-of-the-thread"
-    half = len(secret) // 2
-    turns = [
-        call("show", value={"k": "†input.token"}, _outputPath="†state.a"),
-        call("show", value="†input.first", _outputPath=to("†state.b", "concat")),
-        call("show", value="†input.rest", _outputPath=to("†state.b", "concat")),
-    ]
-    arguments = {"token": f"<{secret}>", "first": secret[:half], "rest": secret[half:]}
-    state, _, _ = await led(
-        turns,
-        handled.tools,
-        thread={"arguments": arguments, "env": {"TOKEN": secret}},
-    )
-    assert handled.values[0] == {"k": f"<{secret}>"}
-    assert state == {None: {"a": {"k": "<[redacted:TOKEN]>"}, "b": "[redacted:TOKEN]"}}
-
-
 async def test_what_a_handler_has_set_is_not_written_by_a_call_within_it() -> None:
     registry = tw.Registry()
     registry.tool("note", {"type": "object", "properties": {"_output": {}, "_outputPath": {}}})

@@ -224,20 +224,6 @@ async def test_the_run_pays_for_its_summary() -> None:
         assert long.runs[-1].cost is None
 
 
-async def test_secrets_are_redacted_in_a_summary() -> None:
-    secret = "hunter2-and-more"
-    model, writer = Narrow(echo, limit=BUDGET), Writer(f"The key is {secret}.")
-    options = policy(summarize_with=writer)
-    async with running(model, prompt_options=options, app_env={"KEY": secret}) as rig:
-        long = Long(rig, model)
-        await long.say(f"My key is {secret}. {LINE}")
-        [row] = await long.until_shortened()
-        assert row.summary is not None and row.summary.startswith("The key is ")
-        sent = [*model.requests, *writer.requests]
-        assert not [each for each in sent if secret in str(each.messages) + each.system]
-        assert secret not in str(row)
-
-
 async def test_another_model_or_the_agents_own_writes_it_or_none() -> None:
     for summarize_with, count in ((Writer(), 0), (None, 1)):
         model = Narrow(echo, limit=BUDGET)
@@ -356,25 +342,6 @@ async def test_a_summary_is_made_in_parts_that_its_model_takes() -> None:
         assert all(tokens_of(each) <= BUDGET for each in model.requests[-len(model.summaries) :])
 
 
-async def test_secrets_are_redacted_in_the_parts_of_a_summary_and_in_its_instructions() -> None:
-    secret = "hunter2-and-more"
-    model = Narrow(echo, limit=10**9)
-    model.summary = f"The key is {secret}."
-    options = {"context": tw.Context(instructions=f"Keep {secret}.")}
-    async with running(model, prompt_options=options, app_env={"KEY": secret}) as rig:
-        thread = await rig.rt.threads.create("tester")
-        for _ in range(100):
-            run = await rig.rt.threads.send(thread.id, LINE)
-            await rig.rt.runs.wait(run.id, 20)
-        model.limit = BUDGET
-        run = await rig.rt.threads.send(thread.id, LINE)
-        assert (await rig.rt.runs.wait(run.id, 20)).status == "completed"
-    first, second = model.summaries[:2]
-    assert "Keep [redacted:KEY]." in first.system
-    assert "The summary so far:\nThe key is [redacted:KEY]." in second.messages[0].content
-    assert not [each for each in model.requests if secret in str(each.messages) + each.system]
-
-
 async def test_a_long_system_text_takes_no_share_of_the_newest_messages() -> None:
     model = Narrow(echo, limit=BUDGET)
     prompt = {**policy(), "prompt": "Be. " * 6_000}  # three quarters of the budget
@@ -453,18 +420,6 @@ async def test_a_run_whose_time_is_over_waits_for_no_summary() -> None:
         run = await rig.rt.threads.send(long.thread_id, LINE * 20)  # there is no room without it
         run = await rig.rt.runs.wait(run.id, 60)
         assert run.status == "completed"
-
-
-async def test_a_summary_has_no_secret_that_was_set_after_it_was_written() -> None:
-    model, writer = Narrow(echo, limit=BUDGET), Writer("The key is sk-verysecret-1234.")
-    async with running(model, prompt_options=policy(summarize_with=writer)) as rig:
-        long = Long(rig, model)
-        await long.until_shortened()
-        assert "sk-verysecret-1234" in (await long.say("Short.")).messages[0].content
-        await rig.rt.threads.set_env(long.thread_id, {"KEY": "sk-verysecret-1234"})
-        request = await long.say("Short.")
-        assert "sk-verysecret-1234" not in request.messages[0].content
-        assert "[redacted:KEY]" in request.messages[0].content
 
 
 async def test_a_limit_that_was_guessed_from_a_refused_file_holds_for_that_conversation_alone() -> None:
@@ -637,7 +592,6 @@ def order_of(model: Writer) -> Order:
         tokens=500,
         instructions="",
         who=("tester",),
-        redact=str,
     )
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import toolwright as tw
-from tests.secrets.leaks import CANARY, WAYS, Talking, leak, strict
+from tests.secrets.leaks import CANARY, WAYS, Calling, leak
 from toolwright.wiring.settings import Settings
 
 
@@ -27,14 +27,14 @@ async def die(state: tw.ThreadState) -> str:
 
 async def main() -> None:
     folder = Path(sys.argv[1])
-    model = Talking(CANARY, [*WAYS[:4], "die", *WAYS[4:]])
-    agent = tw.Agent("tester", tw.Prompt("tester", "You test.", model=model, tools=[leak, strict, die]))
+    model = Calling([*WAYS[:4], "die", *WAYS[4:]])
+    agent = tw.Agent("tester", tw.Prompt("tester", "You test.", model=model, tools=[leak, die]))
     settings = Settings(database_url=f"sqlite:///{folder / 'journal.db'}", max_result_text=1_024)
     async with tw.App(agents=[agent]).runtime(settings) as rt:
         threads = await rt.threads.list()
         if not threads:
             thread = await rt.threads.create("tester", env={"CANARY": CANARY})
-            await rt.threads.send(thread.id, f"My key is {CANARY}.")
+            await rt.threads.send(thread.id, "Go")
         [run] = await rt.runs.list()
         print((await rt.runs.wait(run.id, 30)).status)
 

@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 
 import toolwright as tw
 from toolwright.core.json_value import JSON
-from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelRequest, ModelResponse, TextDelta
+from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse, TextDelta
 
 CANARY = 'c4nary/"Tweet+\\ö/&%=sing'
 """A secret with every character that an encoding changes."""
@@ -20,8 +20,7 @@ KEY = "kEy-of-the-service-0123456789"
 
 def forms(secret: str) -> list[str]:
     """The forms in which a search would find the secret, also within other text."""
-    found = [secret, json.dumps(secret)[1:-1], json.dumps(json.dumps(secret))[3:-3], repr(secret)[1:-1]]
-    found.append(json.dumps(json.dumps(json.dumps(secret)))[7:-7])
+    found = [secret, json.dumps(secret)[1:-1], json.dumps(json.dumps(secret))[3:-3]]
     found += [quote(secret), quote(secret, safe=""), quote_plus(secret)]
     for before in range(3):
         text = base64.b64encode(b"x" * before + secret.encode()).decode()
@@ -58,7 +57,7 @@ async def leak(state: tw.ThreadState, way: str) -> JSON | tw.ToolResult:
         case "text":
             return f"Bearer {secret}!"
         case "json":
-            return json.dumps({"token": secret, "again": json.dumps(json.dumps(secret))})
+            return json.dumps({"token": secret, "again": json.dumps({"token": secret})})
         case "url":
             return f"https://x.test/?q={quote(secret)}&r={quote_plus(secret)}&s={quote(secret, safe='')}"
         case "base64":
@@ -85,35 +84,23 @@ async def leak(state: tw.ThreadState, way: str) -> JSON | tw.ToolResult:
 WAYS = ("object", "text", "json", "url", "base64", "error", "raise", "long", "file", "new", "plain")
 
 
-@tw.tool(description="Strict.")
-async def strict(one: int) -> str:
-    """A tool that is called with invalid arguments only."""
-    return str(one)
+class Calling:
+    """A model that calls the tools which leak, in each of the ways, and records its requests."""
 
+    name = "test:calling"
 
-class Talking:
-    """A model that outputs the secret wherever it can, piece by piece, and records its requests."""
-
-    name = "test:talking"
-
-    def __init__(self, secret: str, ways: Iterable[str] = WAYS) -> None:
-        self._secret = secret
+    def __init__(self, ways: Iterable[str] = WAYS) -> None:
         self._ways = list(ways)
         self.requests: list[str] = []
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         self.requests.append(repr((request.system, request.messages, request.tools)))
-        text = f"I say {self._secret} and {self._secret[:9]}"
-        for piece in text:
-            yield TextDelta(text=piece)
+        yield TextDelta(text="I call.")
         if request.step > len(self._ways):
-            yield ModelResponse(text=text, native={"thinking": [self._secret]})
+            yield ModelResponse(text="Done.")
             return
         way = self._ways[request.step - 1]
         name, given = ("die", "{}") if way == "die" else ("leak", json.dumps({"way": way}))
-        call = ModelCall(id=f"c{request.step}", name=name, arguments=given)
-        faulty = json.dumps({"one": self._secret, self._secret: 1})
-        for piece in faulty:
-            yield CallDelta(index=1, name="strict", arguments=piece)
-        wrong = ModelCall(id=f"d{request.step}", name="strict", arguments=faulty)
-        yield ModelResponse(text=text, calls=(call, wrong), native={"thinking": [self._secret]})
+        yield ModelResponse(
+            text="I call.", calls=(ModelCall(id=f"c{request.step}", name=name, arguments=given),)
+        )

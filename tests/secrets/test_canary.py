@@ -19,19 +19,16 @@ from tests.behaviour.marks import requirement
 from tests.databases import sqlite_journal
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_env import script
-from tests.secrets.leaks import CANARY, KEY, WAYS, Talking, leak, leaked, leaked_on_disk, strict
+from tests.secrets.leaks import CANARY, KEY, WAYS, Calling, leak, leaked, leaked_on_disk
 from toolwright.adapters.cipher import FernetCipher, KeyFileCipher
 from toolwright.adapters.files import open_folder
 from toolwright.adapters.system import SystemClock
-from toolwright.core.env.redact import Redactor
-from toolwright.core.errors import CannotUnseal, ModelRefused
+from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import JSON
-from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.core.ports import Cipher
 from toolwright.core.threads.event import Event, Topic
-from toolwright.runtime.env import clean_response
 from toolwright.testing import MemoryBus
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions
@@ -47,7 +44,7 @@ class Watched:
     """A run with its followers."""
 
     rig: Rig
-    model: Talking
+    model: Calling
     events: list[Event] = field(default_factory=list[Event])
 
     async def follow(self, topic: Topic, until: str) -> None:
@@ -60,9 +57,9 @@ class Watched:
 @asynccontextmanager
 async def watched(
     folder: Path,
-    model: Talking,
+    model: Calling,
     cipher: Cipher | None = None,
-    tools: tuple[tw.Tool, ...] = (leak, strict),
+    tools: tuple[tw.Tool, ...] = (leak,),
     inline_wait: float = 1.0,
 ) -> AsyncGenerator[Watched]:
     async def store(bus: MemoryBus) -> Store:
@@ -100,11 +97,11 @@ async def everything(seen: Watched, thread_id: str) -> str:
 @requirement("S0-3-4", "S2-4.3-5")
 async def test_the_canary_is_in_no_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    async with watched(tmp_path, Talking(CANARY)) as seen:
+    async with watched(tmp_path, Calling()) as seen:
         thread = await seen.rig.rt.threads.create("tester", env={"CANARY": CANARY})
         topic = Topic(kind="thread", id=thread.id)
         follower = asyncio.create_task(seen.follow(topic, "run.completed"))
-        run = await seen.rig.rt.threads.send(thread.id, f"My key is {CANARY}, keep it.")
+        run = await seen.rig.rt.threads.send(thread.id, "Go")
         run = await seen.rig.rt.runs.wait(run.id, 30)
         await follower
         assert (run.status, run.step_count) == ("completed", len(WAYS) + 1)
@@ -125,21 +122,6 @@ async def test_the_canary_is_in_no_place(tmp_path: Path, caplog: pytest.LogCaptu
             assert leaked(text, CANARY, KEY) == [], place
         assert leaked_on_disk(tmp_path, CANARY, KEY) == []  # including the WAL: the journal is open
     assert leaked_on_disk(tmp_path, CANARY, KEY) == []
-
-
-async def test_what_a_stream_shows_never_begins_a_secret(tmp_path: Path) -> None:
-    async with watched(tmp_path, Talking(CANARY, ways=())) as seen:
-        thread = await seen.rig.rt.threads.create("tester", env={"CANARY": CANARY})
-        topic = Topic(kind="thread", id=thread.id)
-        follower = asyncio.create_task(seen.follow(topic, "run.completed"))
-        await asyncio.sleep(0)
-        await seen.rig.rt.threads.send(thread.id, "Go")
-        await follower
-        shown = [event.payload for event in seen.events if event.type == "message.delta"]
-        texts = [str(payload["text"]) for payload in shown]
-        assert texts[-1] == f"I say [redacted:CANARY] and {CANARY[:9]}"
-        assert all(texts[-1].startswith(text) for text in texts)
-        assert "".join(str(payload["delta"]) for payload in shown).endswith(texts[-1])
 
 
 @requirement("S2-9.1-3")
@@ -179,26 +161,6 @@ async def test_a_submitted_result_is_cleaned_before_it_is_kept(tmp_path: Path) -
         assert "[redacted:CANARY]" in (await seen.rig.transcript(thread.id))[2].content
 
 
-@pytest.mark.parametrize("now", [None, {"value": "another-secret", "type": "secret"}])
-async def test_a_submitted_result_has_no_secret_that_its_run_knew_before(
-    tmp_path: Path, now: dict[str, str] | None
-) -> None:
-    outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
-    model = script("outside")
-    async with watched(tmp_path, model, tools=(outside,), inline_wait=30.0) as seen:  # type: ignore[arg-type]  # a model too
-        thread = await seen.rig.rt.threads.create("tester", env={"CANARY": CANARY})
-        opened = asyncio.create_task(_opened(seen, thread.id, asyncio.Event()))
-        run = await seen.rig.rt.threads.send(thread.id, "Go")
-        await opened
-        [call] = await seen.rig.rt.calls.list()
-        await seen.rig.rt.threads.set_env(thread.id, {"CANARY": now})
-        result: JSON = {"a": CANARY, "b": [f"x{CANARY}" * 200]}
-        assert await seen.rig.rt.calls.submit(run.id, call.id, result) == "inline"
-        await seen.rig.rt.runs.wait(run.id, 10)
-        assert leaked_on_disk(tmp_path, CANARY) == []
-        assert "[redacted:CANARY]" in (await seen.rig.transcript(thread.id))[2].content
-
-
 async def _opened(seen: Watched, thread_id: str, waiting: asyncio.Event) -> None:
     """Return when a call of the thread waits."""
     async for _ in seen.rig.rt.events.follow(Topic(kind="thread", id=thread_id), 0):
@@ -215,12 +177,9 @@ async def test_a_path_with_a_secret_is_refused(tmp_path: Path) -> None:
 
     async with watched(tmp_path, script("write"), tools=(write,)) as seen:  # type: ignore[arg-type]  # a model too
         thread = await seen.rig.rt.threads.create("tester", env={"KEY": KEY})
-        file = tw.Attachment(name=f"{KEY}.txt", mime_type=f"text/{KEY}", data="aGk=")
-        run = await seen.rig.rt.threads.send(thread.id, "Go", [file])
+        run = await seen.rig.rt.threads.send(thread.id, "Go")
         await seen.rig.rt.runs.wait(run.id, 10)
         assert "This path contains a secret" in (await seen.rig.transcript(thread.id))[2].content
-        [kept] = await seen.rig.rt.files.list(thread.id)
-        assert (kept.path, kept.mime_type) == ("/attachments/[redacted_KEY].txt", "application/octet-stream")
     assert leaked_on_disk(tmp_path, KEY) == []
 
 
@@ -244,34 +203,8 @@ def test_a_journal_with_secrets_does_not_open_without_its_key_file(tmp_path: Pat
     asyncio.run(use())
 
 
-async def test_a_secret_set_later_is_kept_out_of_the_next_requests(tmp_path: Path) -> None:
-    async with watched(tmp_path, Talking("nothing-secret-here", ways=())) as seen:
-        thread = await seen.rig.rt.threads.create("tester")
-        for _ in range(2):
-            run = await seen.rig.rt.threads.send(thread.id, f"The key is {KEY}.")
-            await seen.rig.rt.runs.wait(run.id, 10)
-            await seen.rig.rt.threads.set_env(thread.id, {"LATE": KEY})
-        first, second = seen.model.requests
-        assert KEY in first
-        assert leaked(second, KEY) == []
-        assert second.count("[redacted:LATE]") == 2
-
-
-async def test_a_secret_that_hidden_characters_divide_is_not_told_whole() -> None:
-    @tw.tool(description="Tell it in two parts.")
-    async def split() -> str:
-        return f"It is {CANARY[:7]}\x00{CANARY[7:]}."
-
-    async with running(script("split"), (split,)) as rig:
-        thread = await rig.rt.threads.create("tester", env={"CANARY": CANARY})
-        run = await rig.rt.threads.send(thread.id, "Go")
-        await rig.rt.runs.wait(run.id, 10)
-        told = [message.content for message in await rig.rt.runs.messages(run.id) if message.role == "tool"]
-    assert told == ["It is [redacted:CANARY]."]
-
-
 async def test_a_result_built_again_after_a_conflict_is_as_clean(tmp_path: Path) -> None:
-    async with watched(tmp_path, Talking(CANARY, ways=("file",))) as seen:
+    async with watched(tmp_path, Calling(("file",))) as seen:
         thread = await seen.rig.rt.threads.create("tester", env={"CANARY": CANARY})
         run = await seen.rig.rt.threads.send(thread.id, "Go")
         raced: list[Unit] = []
@@ -305,66 +238,27 @@ def test_nothing_is_left_by_a_process_that_was_killed(tmp_path: Path) -> None:
 
 async def test_keys_are_rotated_by_listing_the_new_one_first(tmp_path: Path) -> None:
     new = "YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXowMTIzNDU="
-    async with watched(tmp_path, Talking(CANARY, ways=("text",)), FernetCipher([FERNET_KEY])) as seen:
+    async with watched(tmp_path, Calling(("text",)), FernetCipher([FERNET_KEY])) as seen:
         thread = await seen.rig.rt.threads.create("tester", env={"CANARY": CANARY})
-    async with watched(tmp_path, Talking(CANARY, ways=("text",)), FernetCipher([new, FERNET_KEY])) as seen:
+    async with watched(tmp_path, Calling(("text",)), FernetCipher([new, FERNET_KEY])) as seen:
         run = await seen.rig.rt.threads.send(thread.id, "Go")
         await seen.rig.rt.runs.wait(run.id, 10)
         assert "Bearer [redacted:CANARY]!" in (await seen.rig.transcript(thread.id))[2].content
         await seen.rig.rt.keys.renew()
-    async with watched(tmp_path, Talking(CANARY, ways=("text",)), FernetCipher([new])) as seen:
+    async with watched(tmp_path, Calling(("text",)), FernetCipher([new])) as seen:
         run = await seen.rig.rt.threads.send(thread.id, "Go")
         await seen.rig.rt.runs.wait(run.id, 10)
-        assert "Bearer [redacted:CANARY]!" in (await seen.rig.transcript(thread.id))[-3].content
+        assert "Bearer [redacted:CANARY]!" in (await seen.rig.transcript(thread.id))[-2].content
 
 
 async def test_without_its_key_a_secret_is_an_error_for_the_tool_and_nothing_else(tmp_path: Path) -> None:
-    async with watched(tmp_path, Talking(CANARY, ways=("text",)), FernetCipher([FERNET_KEY])) as seen:
+    async with watched(tmp_path, Calling(("text",)), FernetCipher([FERNET_KEY])) as seen:
         thread = await seen.rig.rt.threads.create("tester", env={"CANARY": CANARY})
     other = FernetCipher(["YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXowMTIzNDU="])
-    async with watched(tmp_path, Talking("harmless", ways=("text",)), other) as seen:
+    async with watched(tmp_path, Calling(("text",)), other) as seen:
         run = await seen.rig.rt.threads.send(thread.id, "Go")
         run = await seen.rig.rt.runs.wait(run.id, 10)
         assert run.status == "completed"
         assert (
             "cannot be read with these encryption keys" in (await seen.rig.transcript(thread.id))[2].content
         )
-
-
-@pytest.mark.parametrize(
-    ("written", "recorded"),
-    [
-        ('{"a": 1234, "b": "1234"}', '{"a":1234,"b":"[redacted:PIN]"}'),
-        ('{"b": "\\u0031234"}', '{"b":"[redacted:PIN]"}'),
-        ('{"b": "1234", "b": "x"}', '{"b":"x"}'),
-        ('{"b": 1234', '{"b": [redacted:PIN]'),
-        ('{"b": "12345"}', '{"b": "12345"}'),
-    ],
-)
-def test_arguments_without_secrets_are_still_what_they_were(written: str, recorded: str) -> None:
-    response = ModelResponse(calls=(ModelCall(id="c", name="add", arguments=written),))
-    assert clean_response(response, Redactor([("PIN", "1234")]), ("add",)).calls[0].arguments == recorded
-
-
-async def test_an_answer_that_breaks_off_shows_nothing_that_was_held_back(tmp_path: Path) -> None:
-    read = asyncio.Event()
-
-    class Breaking(Talking):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            yield TextDelta(text=f"the key is {KEY[:-1]}")
-            await read.wait()
-            raise ModelRefused("The line is dead.")
-
-    async with watched(tmp_path, Breaking(KEY)) as seen:
-        thread = await seen.rig.rt.threads.create("tester", env={"KEY": KEY})
-        topic = Topic(kind="thread", id=thread.id)
-        async with seen.rig.rt.events.following(topic) as events:
-            await seen.rig.rt.threads.send(thread.id, "Go")
-            async for event in events:
-                seen.events.append(event)
-                if event.type == "message.delta":
-                    read.set()
-                if event.type == "run.failed":
-                    break
-        shown = [str(event.payload["text"]) for event in seen.events if event.type == "message.delta"]
-        assert shown == ["the key is "]

@@ -18,7 +18,6 @@ SPELLINGS = (
     r"https:\/\/keys.test\/a\u00fcb",
     r"https:\/\/keys.test\/a\u00FCb",
     r"\u0068ttps:/\/\u006bEYS.test/a\u00Fcb".replace("EYS", "eys"),
-    r"https:\\/\\/keys.test\\/a\\u00FCb",
     r"\u0068\u0074\u0074\u0070\u0073\u003A\u002F\u002F\u006B\u0065\u0079\u0073.test\u002fa\u00fcb",
 )
 

@@ -321,7 +321,7 @@ async def _with_a_secret(watching: Watching) -> None:
         calling("add", a=90125, b=2),
         calling("tell"),
         calling("fail"),
-        calling("ask_it", key=SECRET),
+        calling("ask_it"),
         DONE,
     ]
 
@@ -330,8 +330,8 @@ async def _with_a_secret(watching: Watching) -> None:
         return f"The key is {await state.env('KEY')}."
 
     @tw.tool(description="Ask.")
-    async def ask_it(key: str) -> tw.ToolResult:
-        return tw.ToolResult.fail(f"{key} is wrong", error_code="wrong_key")
+    async def ask_it(state: tw.ThreadState) -> tw.ToolResult:
+        return tw.ToolResult.fail(f"{await state.env('KEY')} is wrong", error_code="wrong_key")
 
     app = tw.App(agents=[agent_of("boss", turns, add, tell, fail, ask_it)])
     async with at_work(app, watching) as rt:

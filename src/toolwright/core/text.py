@@ -1,18 +1,36 @@
 """Text for messages: quotations of bounded length, sentences, quantities and hints."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import cast
 
 MOST_WORDS = 2_000  # maximum characters
 CUT = " … ("
-"""Mark at the position where a text was cut, before its length. A secret that was cut there is incomplete."""
+"""Mark at the position where a text was cut, before its length."""
+
+BEFORE_CUT: ContextVar[Callable[[str], str]] = ContextVar("toolwright_before_cut")
+"""Removes secrets from a text before it is cut. Set while a handler, a model or a server determines texts (D6)."""
+
+
+@contextmanager
+def cleaned_before_cut(clean: Callable[[str], str]) -> Generator[None]:
+    """Clean the texts that are cut in the block and its tasks: half a secret would not be recognized later."""
+    token = BEFORE_CUT.set(clean)
+    try:
+        yield
+    finally:
+        BEFORE_CUT.reset(token)
 
 
 def brief(text: str, most: int = MOST_WORDS) -> str:
     """Return the text, cut if it is longer than `most` characters."""
     if len(text) <= most:
+        return text
+    clean = BEFORE_CUT.get(None)
+    if clean is not None and len(text := clean(text)) <= most:
         return text
     shortened = text[:most].rstrip(CUT)  # so that an earlier mark is removed completely
     return f"{shortened}{CUT}{len(text)} characters)"

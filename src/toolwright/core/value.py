@@ -152,14 +152,13 @@ class Stored:
 
     `key` identifies a record. `owner` is the id of the agent, thread or entity to which it belongs: records are listed
     by it, and deleted with it. `order` sorts a list and is unique within an owner. An update keeps the values of the
-    fields `kept`. The `texts` are redacted when a run writes a record.
+    fields `kept`.
     """
 
     key: tuple[str, ...]
     owner: Literal["agent_id", "thread_id", "entity_id"]
     order: tuple[str, ...]
     kept: tuple[str, ...] = ()
-    texts: tuple[str, ...] = ()
 
 
 class Record:

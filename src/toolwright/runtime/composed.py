@@ -141,7 +141,7 @@ class Delegates:
             parent_id=state.thread_id,
             agent_id=agent_id,
             name=None,
-            message=state.run_context.redactor.text(message),
+            message=message,
             arguments=arguments,
             user_id=state.user_id,
             depth=state.chain_depth,
@@ -163,11 +163,8 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
         (place for place, each in enumerate(messages) if any(made.id == call_id for made in each.calls)), None
     )
     return CallContext(
-        messages=[
-            context.redactor.object(each)
-            for each in earlier_conversation(request, messages[:before], call.instance)
-        ],
-        data=[context.redactor.object(each) for each in data],
+        messages=earlier_conversation(request, messages[:before], call.instance),
+        data=data,
         tools=tools,
         input=context.input_of(call.instance),
         state=state_of(context, Changes(), call.instance),

@@ -1,33 +1,26 @@
-"""The env and tenvs of threads: values, secrets, their storage and re-encryption (D4–D6), and redaction."""
+"""The env and tenvs of threads: values, secrets, their storage and re-encryption (D4–D6)."""
 
 import json
-import re
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange, EnvKind, EnvRow, EnvVar
 from toolwright.core.env.logs import logger
 from toolwright.core.env.redact import LONG, NOTHING, Redactor
 from toolwright.core.errors import CannotUnseal
-from toolwright.core.journal.effects import Add, AddPassage, Effect, Put, SetBlock, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Reseal
-from toolwright.core.json_text import ValueCount
-from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
-from toolwright.core.limits import MAX_JSON_VALUES
-from toolwright.core.model import ModelCall, ModelResponse
+from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.ports import Cipher, Clock, NewId
-from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import EventDraft
-from toolwright.core.threads.message import Message
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
-from toolwright.wire.result import result_from_json, result_to_json
 
 log = logger("toolwright.secrets")
 
@@ -274,121 +267,10 @@ Resolve: TypeAlias = Callable[[Thread, ActiveAgent | None, Sequence[EnvRow]], Th
 """Returns the env of a thread for an agent through one of its prompts, from the rows of variables."""
 
 
-T = TypeVar("T")
-_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,9})?")
-
-
-def clean_message(message: Message, redactor: Redactor) -> Message:
-    """Return the redacted message. The object is the same if it contains no secrets."""
-    content = _clean_content(message, redactor)
-    calls = tuple(
-        [changed(call, arguments=clean_arguments(call.arguments, redactor)) for call in message.calls]
-    )
-    stack, native = redactor.optional(message.stack), redactor.json(message.native)
-    same = content == message.content and calls == message.calls and stack == message.stack
-    if same and native is message.native:
-        return message
-    return changed(message, content=content, calls=calls, stack=stack, native=native)
-
-
-def _clean_content(message: Message, redactor: Redactor) -> str:
-    """Return the redacted content. The JSON of a tool stays valid JSON."""
-    if message.role != "tool":
-        return redactor.text(message.content)
-    if _SCALAR.fullmatch(message.content):
-        scalar: JSON = json.loads(message.content)
-        clean = redactor.json(scalar)
-        return message.content if clean is scalar else str(clean)
-    return redactor.document(message.content)
-
-
-def clean_response(
-    response: ModelResponse, redactor: Redactor, tools: Container[str], *, formed: bool = False
-) -> ModelResponse:
-    """Return a model's redacted answer. Its tools, those with the given names, are called with the recorded arguments.
-
-    The text of a `formed` answer is JSON, and stays valid JSON.
-    """
-    calls = [
-        ModelCall(
-            id=call.id,
-            name=clean_name(call.name, redactor, tools),
-            arguments=clean_arguments(call.arguments, redactor),
-        )
-        for call in response.calls
-    ]
-    return changed(
-        response,
-        text=redactor.document(response.text) if formed else redactor.text(response.text),
-        calls=tuple(calls),
-        native=redactor.json(response.native),
-    )
-
-
-def clean_call(call: Call, redactor: Redactor) -> Call:
-    """Return the call with redacted arguments and result."""
-    if not redactor:
-        return call
-    result = call.result
-    if result is not None:
-        result = result_to_json(redactor.result(result_from_json(result)))
-    return changed(call, arguments=clean_arguments(call.arguments, redactor), result=result)
-
-
-def clean_name(name: str, redactor: Redactor, tools: Container[str]) -> str:
-    """Return the name of a tool unchanged, or redacted if the model has invented it."""
-    return name if name in tools else redactor.text(name)
-
-
-def clean_draft(draft: EventDraft, redactor: Redactor) -> EventDraft:
-    """Return a handler's event with redacted type and data."""
-    if not redactor:
-        return draft
-    payload = {**draft.payload, "data": redactor.json(draft.payload.get("data"))}
-    return EventDraft(type=redactor.text(draft.type), payload=payload)
-
-
-def clean_effect(effect: Effect, redactor: Redactor) -> Effect:
-    """Return the effect of a built-in tool with redacted records, blocks and passages."""
-    if not redactor:
-        return effect
-    match effect:
-        case Put(record=record):
-            return Put(record=_cleaned(record, redactor, *record.STORED.texts))
-        case Add(record=record):
-            return Add(record=_cleaned(record, redactor, *record.STORED.texts))
-        case SetPlan(plan=plan):
-            return SetPlan(plan=_cleaned(plan, redactor, *plan.STORED.texts))
-        case SetBlock(block=block):
-            return SetBlock(block=_cleaned(block, redactor, "label", "content"))
-        case AddPassage(passage=passage, vector=vector):
-            tags = tuple([redactor.text(tag) for tag in passage.tags])
-            clean = changed(_cleaned(passage, redactor, "content"), tags=tags)
-            return AddPassage(passage=clean, vector=vector if clean == passage else None)
-        case _:
-            return effect
-
-
-def _cleaned(record: T, redactor: Redactor, *names: str) -> T:
-    return changed(record, **{name: redactor.text(getattr(record, name)) for name in names})
-
-
-def clean_arguments(text: str, redactor: Redactor) -> str:
-    """Return redacted arguments, still valid JSON if they were; unchanged if they contain no secrets.
-
-    Arguments with more values than a validator accepts are treated as text, because parsing them would take seconds.
-    """
-    if not redactor:
-        return text
-    try:
-        if len(text) > MAX_JSON_VALUES:  # a shorter text cannot contain more
-            ValueCount(MAX_JSON_VALUES).add(text.encode("utf-8", "replace"))
-        value: JSON = json.loads(text)
-    except (ValueError, RecursionError):
-        return redactor.text(text)
-    clean = redactor.json(value)
-    same = clean is value and redactor.text(text) == text  # a duplicate name hides its first value
-    return text if same else dumps_unescaped(clean)
+async def redacted(redactor: Redactor, outcome: ToolResult) -> ToolResult:
+    """Return the outcome of a call without secrets."""
+    parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
+    return await in_thread_if_large(parts, redactor.result, outcome)
 
 
 BATCH = 500

@@ -125,7 +125,7 @@ def assemble(
     events, results = Events(store, parts.bus, motor), RunResults(store, agents)
     streams = RunStreams(events, results)
     runs = Runs(services, results, streams, agents)
-    pending = _pending(shared, drainer)
+    pending = PendingCalls(services, agents, shared.lineages, shared.keeper, shared.forms)
     mcp_tasks = McpTasks(services, parts.mcp, agents, shared.lineages, pending, membership)
     deletion = Deletion(store, motor.wake, parts.bus, parts.files, clock, ids)
     threads = Threads(services, agents, runs, environment, keeper, shared.lineages, streams, deletion)
@@ -153,7 +153,7 @@ def assemble(
         prompts=Prompts(
             store, agents, shared.system_prompts, membership, equipment.with_builtins, shared.mcp_offers
         ),
-        sent_prompts=SentPrompts(store, speakers, shared.lineages),
+        sent_prompts=SentPrompts(store, speakers),
         inboxes=Inboxes(services, agents, shared.deliveries, effect_commits),
         entities=entities,
         spaces=spaces,
@@ -212,19 +212,6 @@ def _unready(settings: Settings, motor: Motor) -> str | None:
     if not settings.executes_in_cluster or motor.driving:
         return None
     return motor.unready if isinstance(motor, LeaseMotor) else NO_HEARTBEAT
-
-
-def _pending(shared: _Shared, drainer: RunWorker) -> PendingCalls:
-    """Return the service for calls that wait for an external result."""
-    return PendingCalls(
-        shared.services,
-        shared.agents,
-        shared.lineages,
-        drainer.known,
-        shared.keeper,
-        shared.membership,
-        shared.forms,
-    )
 
 
 def _toolkit_parts(shared: _Shared, equipment: BuiltinTools) -> ToolkitParts:

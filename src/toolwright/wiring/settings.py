@@ -217,7 +217,7 @@ class Settings(BaseSettings):
         console: Whether the console is at `/console`. Default: False.
         concurrency: Maximum number of runs executed at once, 1 or more. Default: 1,000.
         sentry_dsn: Sentry DSN to which spans and exceptions of tools are sent. Default: None.
-        trace_content: Whether spans contain arguments and results of calls, redacted. Default: False.
+        trace_content: Whether spans contain arguments and results of calls. Default: False.
         log: Minimum level of the commands' logs: `debug`, `info`, `warning` or `error`. Default: `warning`.
         log_format: Format of the logs: `text`, or `json` with one object per line. Default: `text`.
         retain_events: How long events are kept; None (`forever` in the environment) means without a limit. Default: 7

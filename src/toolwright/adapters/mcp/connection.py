@@ -27,7 +27,7 @@ from toolwright.core.mcp.listing import (
     resource_tool,
 )
 from toolwright.core.mcp.servers import McpUnavailable
-from toolwright.core.text import brief, sentence
+from toolwright.core.text import BEFORE_CUT, brief, cleaned_before_cut, sentence
 from toolwright.core.tools.mcp import McpServer, McpTarget
 from toolwright.core.value import changed
 
@@ -162,7 +162,8 @@ class McpConnection:
         token = CALLER.set(caller)
         self._callers[id(caller)] = caller
         try:
-            yield
+            with cleaned_before_cut(BEFORE_CUT.get(self.redactor.text)):
+                yield
         except asyncio.CancelledError:
             # The server can still send requests for this call. `_caller` must not assign them to another thread.
             self._abandoned_at[caller.thread_id] = self._clock()
@@ -189,7 +190,7 @@ class McpConnection:
 
         The task belongs to no run. Its log contains no secrets, regardless of the run that opened the connection.
         """
-        with self.logging():
+        with self.logging(), cleaned_before_cut(self.redactor.text):
             await self._keep()
 
     def logging(self) -> AbstractContextManager[None]:

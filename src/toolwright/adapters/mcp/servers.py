@@ -60,16 +60,19 @@ _ERRORS = (MCPError, ValidationError, RuntimeError, ValueError)
 
 async def listed_prompts(connection: McpConnection, seconds: float) -> McpPrompts:
     """Return the prompts that the server lists. Empty if it does not declare the prompts capability."""
-    try:
-        async with asyncio.timeout(seconds), connection.calling(NoPeer()):
-            session = await connection.session()
-            if getattr(session.client.server_capabilities, "prompts", None) is None:
-                return McpPrompts()
-            entries = await asyncio.to_thread(connection.redactor.json, await _entries(session))
-            return await asyncio.to_thread(read_prompts, cast("list[JSON]", entries))
-    except (*_ERRORS, TimeoutError, McpUnavailable) as error:
-        why = connection.redactor.text(error_line(error))
-        return McpPrompts(faults=(ListingError(message=sentence(f"Its prompts cannot be listed: {why}")),))
+    async with connection.calling(NoPeer()):
+        try:
+            async with asyncio.timeout(seconds):
+                session = await connection.session()
+                if getattr(session.client.server_capabilities, "prompts", None) is None:
+                    return McpPrompts()
+                entries = await asyncio.to_thread(connection.redactor.json, await _entries(session))
+                return await asyncio.to_thread(read_prompts, cast("list[JSON]", entries))
+        except (*_ERRORS, TimeoutError, McpUnavailable) as error:
+            why = connection.redactor.text(error_line(error))
+            return McpPrompts(
+                faults=(ListingError(message=sentence(f"Its prompts cannot be listed: {why}")),)
+            )
 
 
 async def _entries(session: OpenSession) -> list[JSON]:

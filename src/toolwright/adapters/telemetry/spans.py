@@ -18,6 +18,7 @@ from toolwright.adapters.telemetry.instruments import (
     suppress_errors,
     traceparent_of,
 )
+from toolwright.core.env.logs import without_secrets
 from toolwright.core.journal.units import Advance
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
@@ -38,11 +39,8 @@ _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 class CallSpan:
     """An open span of a call. `context` is the trace context for the work of the call."""
 
-    def __init__(
-        self, instruments: Instruments, parent: Context, call: Call, redact: Callable[[str], str]
-    ) -> None:
+    def __init__(self, instruments: Instruments, parent: Context, call: Call) -> None:
         self._instruments = instruments
-        self._redact = redact
         self.call = call
         self._began = time_ns()
         self._span: Span = instruments.tracer.start_span(
@@ -53,7 +51,7 @@ class CallSpan:
             start_time=self._began,
         )
         if instruments.content:
-            self._span.set_attribute("gen_ai.tool.call.arguments", self._bounded(call.arguments))
+            self._span.set_attribute("gen_ai.tool.call.arguments", brief(call.arguments, LONGEST))
         self.context = set_span_in_context(self._span, parent)
 
     def end(self, call: Call, outcome: str | None = None) -> None:
@@ -65,7 +63,7 @@ class CallSpan:
             self._fail(result, error_type)
             outcome = outcome or (error_type if error_type in OUTCOMES else "error")
         elif self._instruments.content and "result" in result:
-            self._span.set_attribute("gen_ai.tool.call.result", self._bounded(_text(result["result"])))
+            self._span.set_attribute("gen_ai.tool.call.result", brief(_text(result["result"]), LONGEST))
         outcome = outcome or "success"
         self._span.set_attribute("toolwright.call.outcome", outcome)
         self._span.end()
@@ -81,13 +79,12 @@ class CallSpan:
         return (call.completed_at - call.started_at).total_seconds()
 
     def _fail(self, result: JSONObject, error_type: str) -> None:
-        error, stack = self._redact(str(result.get("error"))), result.get("stack")
+        error, stack = str(result.get("error")), result.get("stack")
         if error_type == "http_error" and not self._instruments.content:
             error = error.partition(": ")[0]  # the answer follows the status
         self._span.set_status(Status(StatusCode.ERROR, brief(error)))
         self._span.set_attribute("error.type", error_type)
         if isinstance(stack, str):
-            stack = self._redact(stack)
             failure = Failure(type=_type_of(stack), message=error, stack=stack)
             described = {"type": failure.type, "message": brief(error), "stacktrace": brief(stack, LONGEST)}
             self._span.add_event("exception", {f"exception.{key}": text for key, text in described.items()})
@@ -100,9 +97,6 @@ class CallSpan:
                 self._instruments.report(failure)
             finally:
                 detach(token)
-
-    def _bounded(self, text: str) -> str:
-        return brief(self._redact(text), LONGEST)
 
 
 def _call_attributes(call: Call) -> dict[str, str | int]:
@@ -134,14 +128,12 @@ class WatchedModel:
         model: Model,
         instruments: Instruments,
         parent: Context,
-        redact: Callable[[str], str],
         compacted: bool,
     ) -> None:
         self._compacted = compacted
         self._model = model
         self._instruments = instruments
         self._parent = parent
-        self._redact = redact
 
     @property
     def name(self) -> str:
@@ -189,7 +181,7 @@ class WatchedModel:
             self._instruments.metrics.answer(model, seconds, usage, cost, self._instruments.agent)
 
     def _fail(self, span: Span, error: Exception) -> None:
-        message = brief(self._redact(error_text(error)))
+        message = brief(without_secrets(error_text(error)))
         span.set_status(Status(StatusCode.ERROR, message))
         code = getattr(error, "code", None)
         span.set_attribute("error.type", code if isinstance(code, str) else type(error).__name__)
@@ -270,11 +262,9 @@ class RunSpans:
         run: Run,
         agent: str,
         calls: Sequence[Call],
-        redact: Callable[[str], str],
     ) -> None:
         self._instruments = instruments = replace(instruments, agent=instruments.metrics.agent(agent))
         self._waiting = waiting
-        self._redact = redact
         self._run_row = run
         self._counted = run.is_reopened
         self._known = {call.id: call for call in calls}
@@ -339,11 +329,11 @@ class RunSpans:
         step = self._step_for(self._run_row.step_count + 1) if span is None else self._next_within(span)
         parent = step.context
         self._instruments.tracer.start_span("build_prompt", parent, start_time=self._since).end()
-        return WatchedModel(model, self._instruments, parent, self._redact, compacted)
+        return WatchedModel(model, self._instruments, parent, compacted)
 
     def summarizer(self, model: Model) -> Model:
         """Return the model with a span of the run for its answer."""
-        return WatchedModel(model, self._instruments, self._led.context, self._redact, compacted=False)
+        return WatchedModel(model, self._instruments, self._led.context, compacted=False)
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
         """Return the work wrapped so that the call's span is the current span."""
@@ -366,7 +356,7 @@ class RunSpans:
         self._end_step()
         self._led.span.set_attributes(_result(run))
         if run.status == "failed":
-            self._led.span.set_status(Status(StatusCode.ERROR, brief(self._redact(run.error or ""))))
+            self._led.span.set_status(Status(StatusCode.ERROR, brief(run.error or "")))
             self._led.span.set_attribute("error.type", "run_failed")
         self._led.end()
         if self._counted:
@@ -414,7 +404,7 @@ class RunSpans:
         parent_id = call.parent_id or ""
         above = self._steps_within.get(parent_id) or self._calls.get(parent_id) or self._step_for(call.step)
         parent = above.context
-        self._calls[call.id] = CallSpan(self._instruments, parent, call, self._redact)
+        self._calls[call.id] = CallSpan(self._instruments, parent, call)
 
     def _end_call(self, call: Call, outcome: str | None = None) -> None:
         """End the call's span, and the open spans of calls within it."""

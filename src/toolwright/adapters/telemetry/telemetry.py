@@ -73,12 +73,10 @@ class OpenTelemetry:
         self._exposition = exposition
         self._ends = ends
 
-    def lead(
-        self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
-    ) -> RunTrace | None:
+    def lead(self, run: Run, agent: str, calls: Sequence[Call]) -> RunTrace | None:
         """Start and return the spans of a run."""
         with suppress_errors():
-            return RunSpans(self._instruments, self._waiting, run, agent, calls, redact)
+            return RunSpans(self._instruments, self._waiting, run, agent, calls)
         return None
 
     def current(self) -> str | None:

@@ -213,7 +213,6 @@ class Goal(Record):
         owner="agent_id",
         order=("created_at", "id"),
         kept=("created_at",),
-        texts=("id", "description", "status", "priority"),
     )
 
     agent_id: str
@@ -228,7 +227,7 @@ class Goal(Record):
 class Memory(Record):
     """A memory of the agent: a value under a key."""
 
-    STORED = Stored(key=("agent_id", "key"), owner="agent_id", order=("key",), texts=("key", "value"))
+    STORED = Stored(key=("agent_id", "key"), owner="agent_id", order=("key",))
 
     agent_id: str
     key: str
@@ -250,7 +249,6 @@ class Plan(Record):
         owner="agent_id",
         order=("next_run_at", "id"),
         kept=("created_at",),
-        texts=("id", "name", "instruction"),
     )
 
     agent_id: str

@@ -87,12 +87,10 @@ class RequestSpan(Protocol):
 class Telemetry(Protocol):
     """Records traces and metrics of runs."""
 
-    def lead(
-        self, run: Run, agent: str, calls: Sequence[Call], redact: Callable[[str], str]
-    ) -> RunTrace | None:
+    def lead(self, run: Run, agent: str, calls: Sequence[Call]) -> RunTrace | None:
         """Start tracing a run of the named agent; `calls` are those of its last step.
 
-        Returns None if it cannot be traced. `redact` removes the run's secrets from a text.
+        Returns None if it cannot be traced.
         """
         ...
 

@@ -185,7 +185,7 @@ class Calls:
             prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
             if isinstance(prepared, ToolResult):
                 if not running:
-                    self.put_outcome(context, changes, call, self._cut(context, prepared))
+                    self.put_outcome(context, changes, call, self._cut(prepared))
                 continue
             tool = prepared.tool
             if is_held and not (running < most and can_run_concurrently(tool)):
@@ -211,7 +211,7 @@ class Calls:
             else:
                 changes.events.append(tool_event("tool.started", call.id, call.name))
                 before = changes.effects
-                if self.put_outcome(context, changes, call, self._cut(context, outcome)):
+                if self.put_outcome(context, changes, call, self._cut(outcome)):
                     size += written_size(before, changes)
                     size += 0 if resolve is None else len(dumps(prepared.arguments))
                     if size > STATE_PER_UNIT:
@@ -244,17 +244,16 @@ class Calls:
         expires_at = None if terms.seconds is None else now + timedelta(seconds=terms.seconds)
         self._move(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 
-    def _cut(self, context: RunContext, outcome: Outcome) -> Outcome:
+    def _cut(self, outcome: Outcome) -> Outcome:
         """Return an immediate outcome as recorded: errors are cut, a success is cut only for the model."""
-        if not isinstance(outcome, ToolResult):
-            return outcome
-        result = context.redactor.result(outcome)
-        return result if result.status == "success" else self._files.cut(result)
+        if isinstance(outcome, ToolResult) and outcome.status == "error":
+            return self._files.cut(outcome)
+        return outcome
 
     def put_outcome(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
-        """Add a call's redacted outcome to the changes. Return False if the run must wait for the call."""
+        """Add a call's outcome to the changes. Return False if the run must wait for the call."""
         if isinstance(outcome, ToolResult):
-            self._put_result(context, changes, call, outcome)
+            self.settle(context, changes, call, outcome)
             if changes.injected:
                 _inject(context, changes)
             return True
@@ -304,10 +303,7 @@ class Calls:
         changes.events.append(tool_event("tool.started", call.id, call.name))
 
     def settle(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
-        """Record a call's result: its row, message and event, all redacted."""
-        self._put_result(context, changes, call, context.redactor.result(result))
-
-    def _put_result(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
+        """Record a call's result: its row, message and event."""
         if context.values is not None and result.status == "success":
             result = write_output(context, changes, call, result)
         if result.stack is not None or result.error_code is not None:
@@ -320,15 +316,11 @@ class Calls:
             result = self._files.cut(result)
         changes.events.append(outcome_event(call.id, call.name, result))
         if call.space_id is not None or changes.shown:
-            redacted = _with_space(changes, call)
-            changes.effects += (*result_message(redacted, result, context.author, source_of(context)),)
+            shown = _with_space(changes, call)
+            changes.effects += (*result_message(shown, result, context.author, source_of(context)),)
         if call.id in context.nested:  # its handler reads it
             return
-        message = answer_message(context, changes, call, result, at)
-        if message.content == result.result:
-            context.add_redacted(changes, message)
-        else:
-            context.add_message(changes, message)  # the message text was rewritten
+        context.add_message(changes, answer_message(context, changes, call, result, at))
 
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """Cancel a waiting call whose result can no longer arrive."""
@@ -345,7 +337,7 @@ class Calls:
     async def bounded(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
         """Return the result of a call that was settled elsewhere, cut to the limit, with the full result in a file."""
         assert call.result is not None, "a settled call has a result"
-        result = context.redactor.result(result_from_json(call.result))
+        result = result_from_json(call.result)
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
         stored = await context.retry_until_available(
             lambda: self._files.report_within_limit(thread_id, drafts, result, call.name)

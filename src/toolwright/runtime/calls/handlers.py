@@ -4,18 +4,17 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolwright.core.concurrency import Supervision, in_thread_if_large
+from toolwright.core.concurrency import Supervision
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import CALL_ID
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.files import FileDrafts
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.telemetry import RunTrace
-from toolwright.core.json_value import JSON
 from toolwright.core.mcp.questions import OpenForms
 from toolwright.core.ports import Bus
 from toolwright.core.results import Outcome, Pending, ToolResult, attached_text
 from toolwright.core.state.sandbox import Sandbox
+from toolwright.core.text import BEFORE_CUT, cleaned_before_cut
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.function import ends_at_once
@@ -24,7 +23,7 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env import Environment
+from toolwright.runtime.env import Environment, redacted
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.state.state import Invoke, RunState
 from toolwright.runtime.threads.thread_tree import children_of
@@ -97,9 +96,9 @@ class Handlers:
         token = CALL_ID.set(call.id)  # a handler that has its own task gets a copy
         try:
             if context.trace is None:
-                work = self._run(prepared, state)
+                work = self._run(context, prepared, state)
             else:
-                work = self._watched(context.trace, prepared, state)
+                work = context.trace.carry_out(call.id, lambda: self._run(context, prepared, state))
             if ends_at_once(self._executors.get(prepared.tool.carrier), prepared.tool):
                 return HandlerOutcome(await work, state)
             return HandlerOutcome(await self._in_time(context, work, prepared.tool, state), state)
@@ -127,14 +126,18 @@ class Handlers:
             return tool.grace
         return self._abort_grace if state.execution.reads_abort else 0.0
 
-    async def _watched(self, trace: RunTrace, prepared: PreparedCall, state: RunState) -> Outcome:
-        return await trace.carry_out(prepared.call_id, lambda: self._run(prepared, state))
-
-    async def _run(self, prepared: PreparedCall, state: RunState) -> Outcome:
+    async def _run(self, context: RunContext, prepared: PreparedCall, state: RunState) -> Outcome:
+        """Return the handler's outcome, without secrets."""
+        token = BEFORE_CUT.set(context.redact)
         try:
-            return await carry_out(self._executors, prepared, state)
+            outcome = await carry_out(self._executors, prepared, state)
         finally:
+            BEFORE_CUT.reset(token)
             await state.close()
+        redactor = context.redactor
+        if redactor.secrets and isinstance(outcome, ToolResult) and not state.is_builtin:
+            return await redacted(redactor, outcome)
+        return outcome
 
     async def keep(
         self, context: RunContext, ran: HandlerOutcome, call: Call, outcome: Outcome
@@ -158,48 +161,37 @@ class Handlers:
             except ToolwrightError as error:  # a precondition of the tool's write no longer holds
                 outcome = ToolResult.fail(error.message, error_code=error.code)
                 changes.env = _without_births(changes.env, context.thread.id)
-        clean = await _clean(context, outcome) if context.redactor.secrets else outcome
-        result = clean if isinstance(clean, ToolResult) else ToolResult.ok()
+        result = outcome if isinstance(outcome, ToolResult) else ToolResult.ok()
         if drafted is None and not result.attachments and not self._files.too_long(result):
-            return clean, changes
+            return outcome, changes
         thread_id = context.thread.id
         written = FileDrafts(context.files) if drafted is None else drafted
         drafts = written.copy()
         try:
-            refs = await context.retry_until_available(
-                lambda: self._files.attach(thread_id, drafts, result.attachments)
-            )
+            with cleaned_before_cut(context.redact):
+                refs = await context.retry_until_available(
+                    lambda: self._files.attach(thread_id, drafts, result.attachments)
+                )
             value = (
                 result.result if result.result != attached_text(result.attachments) else attached_text(refs)
             )
             result = changed(result, result=value, attachments=refs)
         except (InvalidRequest, TooLarge, NotFound) as error:
             drafts = written
-            result = ToolResult.fail(
-                f"The tool's files cannot be stored. {error.message}", error_code="attachments"
-            )
+            why = context.redact(error.message)
+            result = ToolResult.fail(f"The tool's files cannot be stored. {why}", error_code="attachments")
         limited = await context.retry_until_available(
             lambda: self._files.within_limit(thread_id, drafts, result, call.name)
         )
         changes.files = drafts.changes
         if context.values is not None and limited is not result:
             changes.whole = {call.id: result.result}
-        # Redact again: the result was rebuilt, and the run can have learned a secret in the meantime.
-        if context.redactor and isinstance(outcome, ToolResult):
-            return await _clean(context, limited), changes
         return limited if isinstance(outcome, ToolResult) else outcome, changes
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:
     """Return the changes of variables without those for children that do not start."""
     return tuple([each for each in env if each.owner == thread_id or each.row is None])
-
-
-async def _clean(context: RunContext, outcome: Outcome) -> Outcome:
-    if not isinstance(outcome, ToolResult):
-        return outcome
-    parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
-    return await in_thread_if_large(parts, context.redactor.result, outcome)
 
 
 def _with_pauses(outcome: Outcome, seconds: float) -> Outcome:

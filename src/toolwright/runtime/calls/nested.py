@@ -25,7 +25,6 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, as_read_by_side
-from toolwright.runtime.env import clean_arguments, clean_message
 from toolwright.runtime.model.answer import message_calls, new_call, sent_with
 from toolwright.runtime.state.state import RunState
 from toolwright.wire.result import result_from_json, s3_pending
@@ -51,24 +50,20 @@ class Nested:
         except (InvalidRequest, NotFound) as error:
             return ToolResult.fail(error.message, error_code=error.code)
         stored_messages = await context.retry_until_available(lambda: self._store.children.within(call.id))
-        messages = [
-            clean_message(each, context.redactor) for each in stored_messages
-        ]  # of values that have become secrets since
         nested_rows = await context.retry_until_available(lambda: self._store.children.nested(call.id))
-        last = next((m for m in reversed(messages) if m.role == "assistant"), None)
+        last = next((m for m in reversed(stored_messages) if m.role == "assistant"), None)
         call_ids = set[str]() if last is None else {each.id for each in last.calls}
         active = context.active.nested[tool.name]
-        frame = Frame.create(active, messages, [each for each in nested_rows if each.id in call_ids])
+        frame = Frame.create(active, stored_messages, [each for each in nested_rows if each.id in call_ids])
         frame.call = call
         if context.thread.compacted:
             rows = await context.retry_until_available(
                 lambda: self._store.compactions(context.thread.id, call.id)
             )
             if rows:
-                frame.compactions = {each.side: context.clean_row(each) for each in rows}
+                frame.compactions = {each.side: each for each in rows}
                 frame.active = self._with_reader(active, refers(rows))
-        opening_messages = opening(active, config, call, prepared.arguments, _chat(context), files)
-        frame.opening = tuple([clean_message(each, context.redactor) for each in opening_messages])
+        frame.opening = opening(active, config, call, prepared.arguments, _chat(context), files)
         return frame
 
     async def _files(self, context: RunContext, file_paths: Sequence[str]) -> list[AttachmentRef]:
@@ -97,17 +92,14 @@ class Nested:
     async def next_call(
         self, context: RunContext, state: RunState, name: str, arguments: str
     ) -> tuple[str, int, Call | None]:
-        """Return the id and the number of the next call that a handler makes, and its row if it already exists.
-
-        The `arguments` are redacted; the row's arguments can hold values that have become secrets since.
-        """
+        """Return the id and the number of the next call that a handler makes, and its row if it already exists."""
         while True:
             state.number += 1
             call_id = f"{state.call_id}.{state.number}"
             call = await context.retry_until_available(lambda one=call_id: self._store.call(one))
             if call is None:
                 return call_id, state.number, None
-            if call.name == name and clean_arguments(call.arguments, context.redactor) == arguments:
+            if call.name == name and call.arguments == arguments:
                 return call_id, state.number, call
 
     async def unfinished_below(self, context: RunContext, parent: Call) -> list[Call]:

@@ -81,7 +81,7 @@ def _put(changes: Changes, effect: SetValue) -> None:
 def _effect(
     context: RunContext, changes: Changes, place: OutputPath, instance: str | None, value: JSON
 ) -> SetValue:
-    """Return the redacted new value of the path's first name."""
+    """Return the new value of the path's first name."""
     name = place.path[0]
     key = value_key(name, instance)
     if key in context.unwritten:
@@ -90,7 +90,7 @@ def _effect(
         )
     state = state_of(context, changes, instance, key)
     after = written({name: state[name]} if name in state else {}, place, value)
-    text = encoded_value(place.spelling, context.redactor.json(after[name]))
+    text = encoded_value(place.spelling, after[name])
     return SetValue(thread_id=context.thread.id, key=key, value="null" if text is None else text)
 
 

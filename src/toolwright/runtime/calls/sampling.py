@@ -25,6 +25,7 @@ class Sampling:
         if response is None:
             return ToolResult.fail("The run was cancelled.", error_code="cancelled")
         state.execution.count(response.usage, response.cost)
+        state.is_builtin = True
         answer: JSONObject = {"text": response.text, "model": response.model}
         return ToolResult.ok(answer if response.cut is None else {**answer, "stopReason": response.cut})
 

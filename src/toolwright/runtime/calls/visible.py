@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from toolwright.core.agents.agent import ENTER_SPACE, home_thread_id_of
-from toolwright.core.env.redact import Redactor
 from toolwright.core.journal.effects import Edit, Post, Source
 from toolwright.core.results import ToolResult
 from toolwright.core.spaces import CallShown, Entity
@@ -13,8 +12,6 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
-from toolwright.runtime.env import clean_call
-from toolwright.runtime.spaces.membership import RedactableEffect
 from toolwright.wire.call import visible_call_message
 from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.space import edited_event, message_event
@@ -54,23 +51,18 @@ def show(
 
 def call_started(
     context: RunContext, call: Call, space_id: str, status: CallShown, *, asks: bool = False
-) -> RedactableEffect:
+) -> Post:
     """Return the message of a call that starts, or that `asks` for an approval before it starts."""
     silent = asks or context.is_streamed(call.id)
     started = () if silent else (tool_event("tool.started", call.id, call.name),)
     return call_message(call, space_id, status, context.author, source_of(context), started, asks=asks)
 
 
-def call_approved(context: RunContext, call: Call, space_id: str, status: CallShown) -> RedactableEffect:
+def call_approved(context: RunContext, call: Call, space_id: str, status: CallShown) -> Edit:
     """Return the message of a call that starts after its approval, with the approved arguments."""
-    author, source = context.author, source_of(context)
-
-    def make(redactor: Redactor) -> Edit:
-        message = visible_call_message(clean_call(call, redactor), space_id, status)
-        events = (tool_event("tool.started", call.id, call.name), edited_event(message, author, ()))
-        return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
-
-    return RedactableEffect(space_id, make)
+    message = visible_call_message(call, space_id, status)
+    events = (tool_event("tool.started", call.id, call.name), edited_event(message, context.author, ()))
+    return Edit(space_id=space_id, source=source_of(context), message=message, events=events, if_there=True)
 
 
 def call_message(
@@ -82,46 +74,29 @@ def call_message(
     started: Sequence[EventDraft],
     *,
     asks: bool = False,
-) -> RedactableEffect:
+) -> Post:
     """Return the message of a call that no run makes."""
-
-    def make(redactor: Redactor) -> Post:
-        message = visible_call_message(clean_call(call, redactor), space_id, status, asks=asks)
-        events = (*started, message_event(message, author, call.id))
-        return Post(space_id=space_id, source=source, message=message, events=events)
-
-    return RedactableEffect(space_id, make)
+    message = visible_call_message(call, space_id, status, asks=asks)
+    events = (*started, message_event(message, author, call.id))
+    return Post(space_id=space_id, source=source, message=message, events=events)
 
 
-def result_message(
-    call: Call, result: ToolResult, author: Entity | None, source: Source
-) -> Sequence[RedactableEffect]:
+def result_message(call: Call, result: ToolResult, author: Entity | None, source: Source) -> Sequence[Edit]:
     """Return the message of a finished call, or nothing if the call is not shown."""
     space_id = call.space_id
     if space_id is None:
         return ()
     status: CallShown = "complete" if result.status == "success" else "error"
-
-    def make(redactor: Redactor) -> Edit:
-        clean = redactor.result(result)
-        message = visible_call_message(clean_call(call, redactor), space_id, status, clean)
-        events = (outcome_event(call.id, call.name, clean), edited_event(message, author, ()))
-        return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
-
-    return (RedactableEffect(space_id, make),)
+    message = visible_call_message(call, space_id, status, result)
+    events = (outcome_event(call.id, call.name, result), edited_event(message, author, ()))
+    return (Edit(space_id=space_id, source=source, message=message, events=events, if_there=True),)
 
 
-def timeout_message(context: RunContext, call: Call, error: ToolResult) -> Sequence[RedactableEffect]:
+def timeout_message(context: RunContext, call: Call, error: ToolResult) -> Sequence[Edit]:
     """Return the message of a call that has timed out: a result can still arrive."""
     space_id = call.space_id
     if space_id is None:
         return ()
-    author, source = context.author, source_of(context)
-
-    def make(redactor: Redactor) -> Edit:
-        redacted = clean_call(call, redactor)
-        message = visible_call_message(redacted, space_id, "requires_action", error, timed_out=True)
-        events = (edited_event(message, author, ()),)
-        return Edit(space_id=space_id, source=source, message=message, events=events, if_there=True)
-
-    return (RedactableEffect(space_id, make),)
+    message = visible_call_message(call, space_id, "requires_action", error, timed_out=True)
+    source, events = source_of(context), (edited_event(message, context.author, ()),)
+    return (Edit(space_id=space_id, source=source, message=message, events=events, if_there=True),)

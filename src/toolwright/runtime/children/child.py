@@ -24,7 +24,7 @@ from toolwright.core.value import changed, value
 from toolwright.runtime.calls.variables import missing_of, with_effective_types
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env import Environment
+from toolwright.runtime.env import Environment, redacted
 from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.journal import Services
 from toolwright.runtime.pending.pending import late_result
@@ -227,7 +227,8 @@ class ChildReports:
         # otherwise it passes files on explicitly
         own = await self._files(context, changes, run) if link.implicit else []
         refs = await copy_files(parent.id, files, own, context.clock, context.new_id)
-        answer = _answer(run)
+        redactor = await context.retry_until_available(lambda: context.redactor_of(parent))
+        answer = await redacted(redactor, _answer(run))
         state: ChildStatus = "terminated" if terminated else _state(link, run, answer)
         result = changed(_result(thread, link, state, answer), attachments=refs)
         outcome, late = await self._settling(context, result, run)

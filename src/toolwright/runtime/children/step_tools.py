@@ -21,7 +21,7 @@ from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env import ThreadEnv, clean_arguments
+from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.mcp import McpOffers
 from toolwright.wire.event import mcp_held_event
 from toolwright.wire.text import readable
@@ -121,9 +121,7 @@ class StepTools:
                     arguments = {"agent": each.config.name, **arguments}
                 else:
                     name = each.config.name
-                queued = QueuedCall(
-                    name=name, arguments=clean_arguments(dumps_unescaped(arguments), context.redactor)
-                )
+                queued = QueuedCall(name=name, arguments=dumps_unescaped(arguments))
                 calls.append(ImmediateCall(queued, group.values or {}))
         return calls
 

@@ -5,7 +5,6 @@ from typing import Protocol, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, Reach, home_thread_id_of
-from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.effects import Enter
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
@@ -52,11 +51,6 @@ class ActiveSpace:
         self._gone: set[str] = set()
         self._at_home = enters is True and thread.id == home_thread_id_of(thread.agent)
         self.space_id = thread.space_id
-
-    @property
-    def seen(self) -> bool:
-        """Return whether the run's activity is visible in a space."""
-        return self.space_id is not None or bool(self._reading)
 
     @property
     def trigger(self) -> JSONObject | None:
@@ -113,7 +107,7 @@ class ActiveSpace:
 
     async def reload(self) -> None:
         """Re-read the space; the agent leaves a deleted one."""
-        for space_id in self._space_ids():
+        for space_id in [one for one in (self.space_id, self.trigger_space_id) if one is not None]:
             if await self._retry(lambda one=space_id: self._store.spaces.space(one)) is None:
                 self._gone.add(space_id)
         if self.space_id in self._gone:
@@ -136,17 +130,6 @@ class ActiveSpace:
         if await self._retry(lambda: self._membership.open_to(space_id, me, person)) is None:
             self.space_id = None
             changes.effects += (Enter(thread_id=self._thread_id, space_id=None),)
-
-    async def unspoken(self) -> Redactor:
-        """Return the redactor for the spaces in which the run is visible: for the secrets of the agents in them."""
-        unspoken = NOTHING
-        for space_id in self._space_ids():
-            there = await self._retry(lambda one=space_id: self._membership.redactor(one))
-            unspoken = there.with_secrets(unspoken.secrets)
-        return unspoken
-
-    def _space_ids(self) -> list[str]:
-        return [one for one in (self.space_id, self.trigger_space_id) if one is not None]
 
 
 def _newest_message(events: Iterable[InboxEvent]) -> JSONObject | None:

@@ -12,7 +12,7 @@ from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.files import FileChange
 from toolwright.core.journal.child_effects import Spawn
-from toolwright.core.journal.effects import Guard, Post
+from toolwright.core.journal.effects import Effect, Guard, Post
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving
 from toolwright.core.json_value import JSON, JSONObject
@@ -24,7 +24,6 @@ from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Step, StopReason
 from toolwright.core.value import changed, value
-from toolwright.runtime.spaces.membership import Intended
 from toolwright.wire.call import shown_call_id
 from toolwright.wire.event import live_event
 
@@ -116,13 +115,7 @@ class UnitWriter:
         self.tokens: Iterator[str] = map(f"{nonce}.{{}}".format, count(1))
         """Unique names for the units, cheaper than new ids."""
         self._pause_at = clock.monotonic() + DRAIN_SLICE
-        self._making: Callable[[], Awaitable[Advance]] | None = None
         self._unwritten: Advance | None = None
-
-    async def made(self, make: Callable[[], Awaitable[Advance]]) -> Advance:
-        """Return a unit whose construction reads the journal. It is the next unit to be written."""
-        self._making = make
-        return await self.retry_until_available(make)
 
     async def write(self, unit: Advance) -> Committed | Conflict:
         """Commit the unit. Raises `Unwritable` if the journal cannot hold it.
@@ -139,9 +132,9 @@ class UnitWriter:
             except StoreError as error:
                 answer = await self._write_again(unit, error)
         except Unwritable:
-            self._making = self._unwritten = None
+            self._unwritten = None
             raise
-        self._making = self._unwritten = None
+        self._unwritten = None
         return answer
 
     async def _write_again(self, unit: Advance, error: StoreError) -> Committed | Conflict:
@@ -153,11 +146,10 @@ class UnitWriter:
         """Commit the unit once; raises `StoreError`."""
         return await self._store.commit(unit)
 
-    async def left(self) -> Advance | None:
-        """Return the unit whose write was interrupted, or None. Raises `StoreError`."""
-        unit, making = self._unwritten, self._making
-        self._making = self._unwritten = None
-        return await making() if unit is None and making is not None else unit
+    def left(self) -> Advance | None:
+        """Return the unit whose write was interrupted, or None."""
+        unit, self._unwritten = self._unwritten, None
+        return unit
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]], delay: float | None = None) -> T:
         """Retry the work while the journal is unavailable; `delay` is the previous pause."""
@@ -255,7 +247,7 @@ class Changes:
     files: tuple[FileChange, ...] = ()
     env: tuple[EnvChange, ...] = ()
     inbox: tuple[InboxChange, ...] = ()
-    effects: tuple[Intended, ...] = ()
+    effects: tuple[Effect, ...] = ()
     shown: Mapping[str, str] | None = None
     whole: Mapping[str, JSON] | None = None
     dropped: tuple[int, ...] = ()

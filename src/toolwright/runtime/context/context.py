@@ -15,7 +15,7 @@ from toolwright.core.dependencies.scope import Scope
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.child_effects import HandOff
-from toolwright.core.journal.effects import Enter, traced
+from toolwright.core.journal.effects import Effect, Enter, traced
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.journal.units import Advance, Claim, Committed, Conflict, Leaving, Release
@@ -24,10 +24,10 @@ from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.spaces import entity_of
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import LazyEventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side
+from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import changed
 from toolwright.runtime.context.active_space import ActiveSpace
@@ -45,7 +45,7 @@ from toolwright.runtime.context.commit import (
 )
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.context.record import RunRecord
-from toolwright.runtime.env import Resolve, ThreadEnv, clean_message
+from toolwright.runtime.env import Resolve, ThreadEnv
 from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.event import message_payload, step_event
@@ -82,6 +82,7 @@ class RunContext(RunRecord):
         clock: Clock,
         new_id: NewId,
         resolve: Resolve,
+        redactor_of: Callable[[Thread], Awaitable[Redactor]],
         active: ActiveAgent | None,
         listeners: Listeners,
         membership: Membership,
@@ -93,10 +94,10 @@ class RunContext(RunRecord):
         self.new_id = new_id
         self._store = store
         self._listeners = listeners
-        self._membership = membership
         self._ends = ends
         self._writer = UnitWriter(store, clock, view.thread.id, new_id("hold"), listeners.outage)
         self._resolve = resolve
+        self.redactor_of = redactor_of
         self._rows: Sequence[EnvRow] = view.env
         self._envs: dict[int, ThreadEnv] = {}
         self.redactor = NOTHING
@@ -195,26 +196,16 @@ class RunContext(RunRecord):
             env = self._envs[id(active)] = self._resolve(self.thread, active, self._rows)
         return env
 
+    def redact(self, text: str) -> str:
+        """Return the text without the secrets that the run knows by now."""
+        return self.redactor.text(text)
+
     def learn(self, name: str, secret: str) -> None:
         """Redact this secret from now on."""
         self._learn(self.redactor.with_secrets([(name, secret)]))
 
     def _learn(self, redactor: Redactor) -> None:
-        grown = self.redactor.with_secrets(redactor.secrets)
-        if grown is not self.redactor:
-            self.redactor = grown
-            for frame in self.frames:
-                frame.messages = [clean_message(message, grown) for message in frame.messages]
-                frame.opening = tuple([clean_message(message, grown) for message in frame.opening])
-                frame.compactions = {side: self.clean_row(row) for side, row in frame.compactions.items()}
-            if self._older is not None:
-                self._older = [clean_message(message, grown) for message in self._older]
-
-    def clean_row(self, row: Compaction) -> Compaction:
-        """Return the compaction without the secrets known so far."""
-        if not self.redactor.secrets:
-            return row
-        return changed(row, text=self.redactor.text(row.text), summary=self.redactor.optional(row.summary))
+        self.redactor = self.redactor.with_secrets(redactor.secrets)
 
     # ── state of the run in this process ────────────────────────────────────────────────────────────────────
 
@@ -314,7 +305,7 @@ class RunContext(RunRecord):
             )
             older = [*page, *older]
             before = page[0].seq if len(page) == OLDER else None
-        self.put_older([clean_message(each, self.redactor) for each in older if each.kept])
+        self.put_older([each for each in older if each.kept])
 
     async def reload_compactions(self) -> None:
         """Re-read the thread's compactions: the owner can edit summaries and delete them."""
@@ -326,7 +317,7 @@ class RunContext(RunRecord):
                 rows = await self.retry_until_available(
                     lambda within=within: self._store.compactions(thread_id, within)
                 )
-                frame.compactions = {each.side: self.clean_row(each) for each in rows}
+                frame.compactions = {each.side: each for each in rows}
             before, thread = thread, await self.retry_until_available(lambda: self._store.thread(thread_id))
             # Otherwise a row was inserted between the reads.
             if thread is not None and thread.compacted == before.compacted:
@@ -335,12 +326,11 @@ class RunContext(RunRecord):
         if self.thread.cut < cut:  # unread messages are shown again
             view = await self.retry_until_available(lambda: self._store.view(thread_id))
             if view is not None:
-                self.put_messages([clean_message(each, self.redactor) for each in view.messages])
+                self.put_messages(view.messages)
 
     async def reload_pins(self) -> None:
         """Re-read which messages are pinned."""
-        pinned = await self.retry_until_available(lambda: self._store.pinned_messages(self.thread.id))
-        self.put_pins([clean_message(each, self.redactor) for each in pinned])
+        self.put_pins(await self.retry_until_available(lambda: self._store.pinned_messages(self.thread.id)))
 
     async def reload_env(self) -> None:
         """Re-read the env. Secrets that the run has known stay known."""
@@ -380,13 +370,7 @@ class RunContext(RunRecord):
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_message(self, changes: Changes, message: Message) -> None:
-        """Redact a message made for its `place`, and add it to the changes with its event."""
-        self.add_redacted(
-            changes, clean_message(message, self.redactor) if self.redactor.secrets else message
-        )
-
-    def add_redacted(self, changes: Changes, message: Message) -> None:
-        """Add a message whose texts are already redacted (decision 8), with its event."""
+        """Add a message to the changes, with its event."""
         changes.messages.append(message)
         changes.events.append(LazyEventDraft("message", message_payload, message))
 
@@ -428,10 +412,12 @@ class RunContext(RunRecord):
         self.variables_checked = False
         if self._claim is not None:
             kind, changes = Claim, changed(changes, events=[*self._claim.events, *changes.events])
-        if changes.effects:
-            unit = await self._writer.made(lambda: self._settled(kind, changes, run))
-        else:
-            unit = self.unit(kind, changes, run, (), next(self._writer.tokens), self.clock.now())
+        effects: Sequence[Effect] = changes.effects
+        if effects and self.trace is not None:
+            effects = traced(effects, self.trace.parent_of(changes.call_changes))
+        if effects and any(isinstance(each, HandOff) for each in effects):
+            run = changed(run, side="side_a")  # an agent that takes over has one side
+        unit = self.unit(kind, changes, run, effects, next(self._writer.tokens), self.clock.now())
         answer = await (self._writer.write(unit) if self.trace is None else self._watched(self.trace, unit))
         if isinstance(answer, Conflict):
             return await self._refused(answer)
@@ -447,15 +433,6 @@ class RunContext(RunRecord):
         if isinstance(answer, Committed):
             trace.committed(unit, self.clock.monotonic() - began)
         return answer
-
-    async def _settled(self, kind: Callable[..., Advance], changes: Changes, run: Run) -> Advance:
-        """Return the unit with its effects as of now: which effects are shown in a space depends on its members."""
-        effects = await self._membership.settled(changes.effects)
-        if any(isinstance(each, HandOff) for each in effects):
-            run = changed(run, side="side_a")  # an agent that takes over has one side
-        if self.trace is not None:
-            effects = traced(effects, self.trace.parent_of(changes.call_changes))
-        return self.unit(kind, changes, run, effects, next(self._writer.tokens), self.clock.now())
 
     def _absorb_commit(self, unit: Advance, answer: Committed) -> None:
         begun = self.absorb(unit, answer)
@@ -509,7 +486,7 @@ class RunContext(RunRecord):
 
         Each is tried once. A run that no unit has claimed yet is still due. Raises `StoreError` or `ThreadLost`.
         """
-        unit = await self._writer.left()
+        unit = self._writer.left()
         if unit is not None:
             await self._once(unit)
         if self.run.status == "running" and self._claim is None:

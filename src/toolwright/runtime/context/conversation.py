@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent, answer_in
 from toolwright.core.agents.agent import Side as SideConfig
-from toolwright.core.env.redact import Redactor
 from toolwright.core.requests.conversation import GO_ON
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
@@ -135,21 +134,10 @@ def as_read(
     return prompted(messages, last)
 
 
-def as_formed(messages: list[Message], active: ActiveAgent | None, redactor: Redactor) -> list[Message]:
-    """Return the messages as the form of the agent's answers arranges them.
-
-    Messages that the form adds, which are not in the journal, are redacted.
-    """
+def as_formed(messages: list[Message], active: ActiveAgent | None) -> list[Message]:
+    """Return the messages as the form of the agent's answers arranges them."""
     form = None if active is None else active.form
-    if form is None:
-        return messages
-    messages = form.as_sent(messages)
-    if not redactor.secrets:
-        return messages
-    return [
-        message if message.seq is not None else changed(message, content=redactor.text(message.content))
-        for message in messages
-    ]
+    return messages if form is None else form.as_sent(messages)
 
 
 def _user_text(message: Message, side: SideConfig | None, went_well: Container[str | None]) -> str:

@@ -18,7 +18,6 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
-from toolwright.runtime.env import clean_arguments, clean_name
 
 
 def new_call(
@@ -254,15 +253,14 @@ def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
 
 
 def outside_calls(context: RunContext, events: Sequence[InboxEvent], step: int) -> list[Call]:
-    """Return the external calls of that step, without the secrets known so far."""
+    """Return the external calls of that step."""
     active, first, at = context.root.active, len(context.root.calls), context.clock.now()
-    tools = () if active is None else active.by_name
     calls: list[Call] = []
     for position, event in enumerate(events, first):
         call_id, name, arguments = (str(event.content[field]) for field in ("callId", "name", "arguments"))
         queued = QueuedCall(
-            name=clean_name(name, context.redactor, tools),
-            arguments=clean_arguments(arguments, context.redactor),
+            name=name,
+            arguments=arguments,
         )
         ids, place = (call_id, call_id), (step, position)
         calls.append(new_call(context, active, queued, at, ids=ids, place=place))

@@ -11,11 +11,10 @@ from toolwright.core.agents.active import ActiveAgent, steps_of
 from toolwright.core.agents.agent import CHANNELS
 from toolwright.core.concurrency import Supervision, is_cancelled
 from toolwright.core.env.logs import internal_error, internal_errors, logger
-from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
-from toolwright.core.text import error_text, quantity
+from toolwright.core.text import BEFORE_CUT, error_text, quantity
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes, ThreadLost
@@ -183,8 +182,7 @@ class ModelAnswers:
         while True:
             stream, active = None, context.active  # a compacted conversation has an additional tool
             if frame is context.root:
-                unspoken = await context.space.unspoken() if context.space.seen else NOTHING
-                stream = AnswerStream(context, self._bus, active.by_name, unspoken)
+                stream = AnswerStream(context, self._bus, active.by_name)
             try:
                 compacted = frame.sent is not None and frame.sent.compaction > 0
                 sent = request if active.form is None else formed(context, request)
@@ -198,7 +196,7 @@ class ModelAnswers:
             except ContextTooLong as refused:
                 tell = None
                 if frame is context.root and CHANNELS in active.agent.toolkits:
-                    tell = partial(self._redacted_system, context, active)
+                    tell = partial(self._system_within, context, active)
                 request = await self.windows.refit(
                     context, frame, model, request, self._summarizing, refused, attempt, tell
                 )
@@ -269,8 +267,6 @@ class ModelAnswers:
     ) -> ModelRequest:
         """Return the request. `stable` is the unchanging beginning of the system text, or None for all of it."""
         form = active.form
-        if context.redactor.secrets:
-            system, stable = _redacted(system, stable, context.redactor)
         return ModelRequest(
             messages=tuple(messages),
             system=system,
@@ -303,7 +299,7 @@ class ModelAnswers:
         if context is not None and context.time_limit is not None:
             total = min(total, context.seconds_left())
         limit = AnswerLimit(silence, total, abort)
-        reading = Supervision(_read(model, request, limit, stream), model.name)
+        reading = Supervision(_read(model, request, limit, stream, context), model.name)
         limit.begin(reading)
         began = asyncio.get_running_loop().time()
         try:
@@ -339,14 +335,9 @@ class ModelAnswers:
             context, active, self.windows.most_tokens(active, await self._model(active))
         )
 
-    async def _redacted_system(
-        self, context: RunContext, active: ActiveAgent, most: int
-    ) -> tuple[str, int | None]:
+    async def _system_within(self, context: RunContext, active: ActiveAgent, most: int) -> tuple[str, int]:
         """Return the system prompt for a request of at most `most` tokens, and the length of its stable part."""
         system, stable = await self._sections(context, active, most)
-        if context.redactor.secrets:
-            system, beginning = _redacted(system, stable, context.redactor)
-            return system, None if beginning is None else len(beginning)
         return system, len(stable)
 
     async def _sections(self, context: RunContext, active: ActiveAgent, most: int | None) -> tuple[str, str]:
@@ -370,10 +361,16 @@ class ModelAnswers:
 
 
 async def _read(
-    model: Model, request: ModelRequest, limit: AnswerLimit, stream: AnswerStream | None
+    model: Model,
+    request: ModelRequest,
+    limit: AnswerLimit,
+    stream: AnswerStream | None,
+    context: RunContext | None,
 ) -> tuple[ModelResponse | None, BaseException | None]:
     """Return the model's answer, streamed while it arrives, and the error that would end the event loop if raised."""
     response: ModelResponse | None = None
+    if context is not None:
+        BEFORE_CUT.set(context.redact)  # for the provider's errors; this task ends with the answer
     try:
         async with aclosing(model.respond(request)) as events:
             async for event in events:
@@ -396,13 +393,6 @@ async def _read(
     except (Exception, SystemExit) as error:  # a user-defined model can raise anything
         raise ModelRaised(error_text(error)) from error
     return response, None
-
-
-def _redacted(system: str, stable: str | None, redactor: Redactor) -> tuple[str, str | None]:
-    """Return the redacted system text and its stable beginning, or None if a secret crosses its end."""
-    clean = redactor.text(system)
-    beginning = None if stable is None else redactor.text(stable)
-    return clean, beginning if beginning is not None and clean.startswith(beginning) else None
 
 
 def _alone(active: ActiveAgent) -> bool:

@@ -78,7 +78,7 @@ MOST_WAIT = 60.0  # seconds that an answer waits for a summary
 MOST_EDITS = 10  # number of times that a request is rebuilt because a summary was edited in the meantime
 
 
-Tell: TypeAlias = Callable[[int], Awaitable[tuple[str, int | None]]]
+Tell: TypeAlias = Callable[[int], Awaitable[tuple[str, int]]]
 """Builds the system text for a request of so many tokens. Returns it with the length of its stable beginning."""
 
 
@@ -283,7 +283,6 @@ class ContextWindows:
             model=model,
             keep=partial(keep_task, messages),
             refer=refer,
-            redact=lambda text: text,
         )
         await in_thread_if_large(texts(fitting.messages), fitting.count)
         if fitting.tokens <= fitting.limit:
@@ -366,7 +365,6 @@ class ContextWindows:
             model=model,
             keep=partial(self._kept, context),
             form=form.written if isinstance(form, ComposedForm) else None,
-            redact=context.redactor.text,
         )
 
     def _changed(
@@ -491,7 +489,6 @@ class ContextWindows:
             tokens=min(MOST_SUMMARY, int(fitting.budget * SUMMARY_SHARE)),
             instructions=policy.instructions,
             who=active.who,
-            redact=fitting.redact,
         )
 
     async def _kept(self, context: RunContext, omitted: Sequence[Message], room: int) -> set[int]:
@@ -579,7 +576,7 @@ def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
     active = context.active
     if active.form is None:
         return request
-    messages = as_formed([*request.messages], active, context.redactor)
+    messages = as_formed([*request.messages], active)
     return changed(request, messages=tuple(messages))
 
 

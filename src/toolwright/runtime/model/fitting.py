@@ -68,7 +68,7 @@ class Fitting:
     `fixed` are the estimated tokens sent in addition to the messages: system text, tools. The provider counts `factor`
     tokens for each estimated token. Messages at positions after `last` are not committed, so no row may refer to them.
     `who` and the `model` are those of the request. `keep` returns the messages that must stay, `refer` returns the
-    reference to a result, `form` converts a message to the form sent to the model, and `redact` redacts a summary.
+    reference to a result, and `form` converts a message to the form sent to the model.
     `unpaid` is a summary in the row that no run has paid for. `refused` is the provider's error for a longer request;
     the `budget` `is_guess` unless that error names it. `opening` are the estimated tokens of a composed request's own
     messages, a part of `fixed`. Messages that arrived for one step are separated only if it `divides_steps`.
@@ -86,7 +86,6 @@ class Fitting:
     keep: Keep
     refer: Callable[[Message], Message] = reference
     form: Callable[[Message], Message] | None = None
-    redact: Callable[[str], str]
     unpaid: Summary | None = None
     refused: ContextTooLong | None = None
     is_guess: bool = False
@@ -189,13 +188,12 @@ class Fitting:
         if summary is None:
             row = changed(row, omitted=len(lost) + row.omitted)
         else:
-            text = self.redact(summary.text)
             row = changed(
                 row,
-                summary=text,
+                summary=summary.text,
                 covers=cut,
                 omitted=0,
-                model=self.redact(summary.model),
+                model=summary.model,
                 version=INSTRUCTION_VERSION,
             )
             self.unpaid = summary if self.unpaid is None else summary.with_cost_of(self.unpaid)

@@ -5,15 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolwright.core.agents.agent import ENTER_SPACE, SEND_MESSAGE
-from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
 from toolwright.core.ports import Bus
-from toolwright.core.text import brief
 from toolwright.core.threads.event import EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env import clean_name
 from toolwright.wire.event import live_event, tool_event
 from toolwright.wire.text import partial_json
 
@@ -29,6 +26,7 @@ class _Stream:
 
 # characters; a longer text is shown by its deltas only, and each delta is cut to this length
 MOST_SHOWN = 32 * 1024
+MOST_OF_A_NAME = 200  # characters
 
 
 class SpaceStream:
@@ -55,8 +53,8 @@ class SpaceStream:
         tool = self._tools.get(name)
         return self._speaks(name) or (tool is not None and tool.visible)
 
-    def show(self, index: int, name: str, arguments: str, delta: str, redactor: Redactor) -> None:
-        """Publish the arguments of a call received so far, redacted; `delta` is the new end of them."""
+    def show(self, index: int, name: str, arguments: str, delta: str) -> None:
+        """Publish the arguments of a call received so far; `delta` is the new end of them."""
         stream = self._streams.get(index)
         begins = stream is None
         if stream is None:
@@ -64,13 +62,13 @@ class SpaceStream:
             self._streams[index] = stream
             self._context.stream_call(stream.call_id, self._space_id or "")
         if stream.speech:
-            self._show_speech(stream, arguments, redactor)
+            self._show_speech(stream, arguments)
             return
         if begins:
             started = tool_event("tool.started", stream.call_id, name)
             self._publish("tool.started", started.payload)
         if len(arguments) <= MOST_SHOWN:
-            partial = redactor.json(partial_json(arguments))
+            partial = partial_json(arguments)
             payload: JSONObject = {"delta": delta, "text": arguments, "partialArgs": partial}
             self._publish("tool.streaming", {"streamId": stream.call_id, "toolName": name, **payload})
 
@@ -92,13 +90,10 @@ class SpaceStream:
     def _speaks(self, name: str) -> bool:
         return self._enters and name == SEND_MESSAGE
 
-    def _show_speech(self, stream: _Stream, arguments: str, redactor: Redactor) -> None:
+    def _show_speech(self, stream: _Stream, arguments: str) -> None:
         partial = partial_json(arguments)
-        spoken = partial.get("text") if isinstance(partial, dict) else None
-        if not isinstance(spoken, str):
-            return
-        text = _redacted_text(spoken, redactor)
-        if text == stream.shown or len(text) > MOST_SHOWN:
+        text = partial.get("text") if isinstance(partial, dict) else None
+        if not isinstance(text, str) or text == stream.shown or len(text) > MOST_SHOWN:
             return
         delta = text[len(stream.shown) :] if text.startswith(stream.shown) else text
         stream.shown = text
@@ -110,25 +105,15 @@ class SpaceStream:
         self._bus.publish([live_event(type_, run, payload, now, self._space_id)])
 
 
-def _redacted_text(text: str, redactor: Redactor) -> str:
-    """Return the redacted text, also for secrets that the JSON had escaped."""
-    return redactor.so_far(text)[0] if redactor else text
-
-
 INTERVAL = 0.05  # seconds between two deltas of one stream
 
 _TEXT = -1  # the index of the text among the parts of an answer; calls have their own
 
 
 class AnswerStream:
-    """Publishes an answer while it is generated, to followers of its thread, its run or its space.
+    """Publishes an answer while it is generated, to followers of its thread, its run or its space."""
 
-    It is redacted for the secrets of the thread and, in its space, for the `unspoken` secrets.
-    """
-
-    def __init__(
-        self, context: RunContext, bus: Bus, tools: Mapping[str, Tool], unspoken: Redactor = NOTHING
-    ) -> None:
+    def __init__(self, context: RunContext, bus: Bus, tools: Mapping[str, Tool]) -> None:
         self._context = context
         self._bus = bus
         self._tools = tools
@@ -138,8 +123,6 @@ class AnswerStream:
         self._timer: asyncio.TimerHandle | None = None
         self._attempt = ""
         self._in_space: SpaceStream | None = None  # set once there is something to show
-        self._unspoken = unspoken
-        self._run_redactor, self._redactor_of_all = NOTHING, unspoken
 
     def show(self, event: ModelEvent) -> None:
         """Publish one event of the model. The text so far is kept, because a follower can join later."""
@@ -162,31 +145,20 @@ class AnswerStream:
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
 
     def finish(self) -> None:
-        """Publish the held-back rest of a complete answer."""
+        """Note that the answer is complete."""
         self._whole = True
-        for part in self._parts.values():
-            part.whole = True
 
     def close(self) -> None:
-        """Publish the rest. If the answer ended early, a text that could be the start of a secret is not shown."""
+        """Publish the rest. If the answer ended early, what was shown in its space is withdrawn."""
         if self._in_space is None:
             return
         if self._timer is not None:
             self._timer.cancel()
-        if self._timer is not None or any(part.whole and part.held for part in self._parts.values()):
             self._flush()
         if self._whole:
             self._context.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
         else:
             self._in_space.abort()
-
-    @property
-    def _redactor(self) -> Redactor:
-        """The redactor of all secrets that must not be shown. A run can learn more secrets while it executes."""
-        if self._run_redactor is not self._context.redactor:
-            self._run_redactor = self._context.redactor
-            self._redactor_of_all = self._run_redactor.with_secrets(self._unspoken.secrets)
-        return self._redactor_of_all
 
     def _wanted(self, in_space: SpaceStream) -> bool:
         return in_space.wanted or self._bus.wanted(self._context.thread.id, self._context.run.id)
@@ -194,7 +166,7 @@ class AnswerStream:
     def _grow(self, index: int, name: str, text: str) -> None:
         part = self._parts.get(index)
         if part is None:
-            part = self._parts[index] = _Part(clean_name(name, self._context.redactor, self._tools))
+            part = self._parts[index] = _Part(name)
         part.fresh.append(text)
 
     def _flush(self) -> None:
@@ -203,44 +175,38 @@ class AnswerStream:
         assert in_space is not None, "something was said"
         if not self._attempt:
             self._attempt = self._context.new_id("stream")
-        redactor = self._redactor
         payloads: list[tuple[EventType, JSONObject]] = []
         for index, part in self._parts.items():
-            delta = part.show(f"{self._attempt}.{index + 1}", self._step, redactor)
+            delta = part.show(f"{self._attempt}.{index + 1}", self._step)
             if delta is None:
                 continue
             payloads.append(delta)
             if in_space.wanted and in_space.takes(part.name):
-                in_space.show(index, part.name, part.text, str(delta[1]["delta"]), redactor)
+                in_space.show(index, part.name, part.text, str(delta[1]["delta"]))
         now = self._context.clock.now()
         self._bus.publish([live_event(type_, run, payload, now) for type_, payload in payloads])
 
 
 class _Part:
-    """One stream of an answer: its text, or the arguments of one of its calls.
+    """One stream of an answer: its text, or the arguments of one of its calls."""
 
-    A text that could be the start of a secret is held back until more text arrives or the part is complete.
-    """
-
-    __slots__ = ("came", "fresh", "held", "name", "shown", "text", "whole")
+    __slots__ = ("fresh", "name", "shown", "text")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.text = ""  # the published text
-        self.came = ""
-        self.whole = False
-        self.held = False
         self.shown = False
         self.fresh: list[str] = []
 
-    def show(self, stream_id: str, step: int, redactor: Redactor) -> tuple[EventType, JSONObject] | None:
+    def show(self, stream_id: str, step: int) -> tuple[EventType, JSONObject] | None:
         """Return the next delta, or None if there is nothing new to show."""
-        if not self.fresh and not (self.whole and self.held):
+        if not self.fresh:
             return None
-        delta = self._grown(redactor)
+        delta = "".join(self.fresh)
+        self.fresh.clear()
         if self.shown and not delta:
             return None
-        self.shown = True
+        self.shown, self.text = True, self.text + delta
         large = len(self.text) > MOST_SHOWN
         payload: JSONObject = {"streamId": stream_id, "stepNumber": step, "delta": delta}
         payload |= {"truncated": True} if large else {"text": self.text}
@@ -249,18 +215,6 @@ class _Part:
         if not self.name:
             return "message.delta", payload
         return "tool.streaming", payload | {
-            "toolName": brief(self.name, 200),
-            "partialArgs": None if large else redactor.json(partial_json(self.text)),
+            "toolName": self.name[:MOST_OF_A_NAME],
+            "partialArgs": None if large else partial_json(self.text),
         }
-
-    def _grown(self, redactor: Redactor) -> str:
-        fresh = "".join(self.fresh)
-        self.fresh.clear()
-        if not redactor:
-            self.text = self.came = self.text + fresh
-            return fresh
-        self.came += fresh
-        before = self.text
-        self.text, held = (redactor.text(self.came), 0) if self.whole else redactor.so_far(self.came)
-        self.held = held > 0
-        return self.text[len(before) :] if self.text.startswith(before) else self.text

@@ -72,7 +72,7 @@ class Order:
     """An order for a summary of these messages, at most `tokens` long, written by `model`.
 
     The messages are those up to the position `covers`, with that digest. A request to the model has at most `room`
-    tokens. `who` names the agent and its prompt, `redact` redacts the request.
+    tokens. `who` names the agent and its prompt.
     """
 
     messages: Sequence[Message]
@@ -83,7 +83,6 @@ class Order:
     tokens: int
     instructions: str
     who: tuple[str, ...]
-    redact: Callable[[str], str]
 
 
 class Summaries:
@@ -202,7 +201,7 @@ class Summaries:
         text, model = "", order.model.name
         system = _INSTRUCTION.format(words=order.tokens * 2 // 3)
         if order.instructions:
-            system = f"{system}\n\n{order.redact(order.instructions)}"
+            system = f"{system}\n\n{order.instructions}"
         room = max(room - order.tokens - text_tokens(system), LEAST_PIECE)
         for piece in await in_thread_if_large(order.messages, pieces, order.messages, room):
             content = f"The summary so far:\n{text}\n\nWhat followed:\n{piece}" if text else piece
@@ -212,7 +211,7 @@ class Summaries:
             cut = response.cut
             if cut is not None and cut != "max_tokens":  # a summary is cut to its length anyway
                 raise ModelError(cut_answer(cut, response.text).error)
-            text = cut_to_tokens(order.redact(clean_text(response.text.strip())), order.tokens * 3 // 2)
+            text = cut_to_tokens(clean_text(response.text.strip()), order.tokens * 3 // 2)
             model = response.model or model
         return text, model
 

@@ -86,9 +86,7 @@ class AppCalls:
 
     async def _post(self, thread: Thread, call: AppCall, name: str, written: Input) -> None:
         parts, now = self._parts, self._parts.clock.now()
-        env = await parts.lineages.env(thread, parts.catalog.app_tools)
-        names = [tool.name for tool in self.tools]
-        event = await call_event(thread, call.id, name, written, env.redactor, names, now)
+        event = call_event(thread, call.id, name, written, now)
         unit = post_of(thread, event, call.run_id, parts.clock, parts.new_id, parts.telemetry)
         answer = await parts.store.commit(unit)
         if not isinstance(answer, Committed):

@@ -38,7 +38,7 @@ from toolwright.runtime.calls.visible import call_message
 from toolwright.runtime.journal import Services
 from toolwright.runtime.mcp import next_check, target_in
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.spaces.membership import Membership, RedactableEffect
+from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import tool_event
 from toolwright.wire.result import result_from_json
@@ -203,7 +203,7 @@ class McpTasks:
                 del question_ids[key]
             else:
                 new += [question, SetTimer(name=timer_of(call_id), due=_expiry(question.call))]
-                new += await self._membership.settled(_shown(question, author))
+                new += _shown(question, author)
         effect = Put(record=changed(task, questions=question_ids))
         if isinstance(await self._commit(*new, effect, self._timer(task, state.poll)), Conflict):
             await self._again(task, state.poll)  # the call has ended, or another process has asked
@@ -301,7 +301,7 @@ class McpTasks:
         return await self._store.commit(unit)
 
 
-def _shown(question: AddNestedCall, author: Entity | None) -> Sequence[RedactableEffect]:
+def _shown(question: AddNestedCall, author: Entity | None) -> Sequence[Effect]:
     """Return the message of a question, in the space in which it is shown."""
     call = question.call
     if call.space_id is None:
@@ -325,10 +325,7 @@ def _answer_of(call: Call) -> JSONObject:
     question = question_of(call)
     if question is None or call.result is None:
         return _UNANSWERED
-    try:
-        answer = elicited(question, result_from_json(call.result))
-    except errors.InvalidRequest:  # a secret was redacted from it
-        return _UNANSWERED
+    answer = elicited(question, result_from_json(call.result))
     return {"action": answer.action, **({} if answer.content is None else {"content": answer.content})}
 
 

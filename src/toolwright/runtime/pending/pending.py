@@ -11,15 +11,13 @@ from toolwright.core import errors
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.arguments.validator import ArgumentValidator
-from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.checks import by_list
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.journal import units
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
-from toolwright.core.journal.store import CallScope, CallVisibility
+from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, plain
 from toolwright.core.mcp.questions import OpenForms, read_answer
 from toolwright.core.results import CALL_CANCELLED, ToolResult
@@ -43,7 +41,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import result_message
-from toolwright.runtime.env import clean_arguments, clean_call
+from toolwright.runtime.env import redacted
 from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.journal import (
     Services,
@@ -54,7 +52,6 @@ from toolwright.runtime.journal import (
     page,
     refuse_object,
 )
-from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import MAX_PAYLOAD, outcome_event, tool_event
 from toolwright.wire.result import error_object, result_to_json
@@ -117,10 +114,8 @@ def dropped_timers(call: Call) -> tuple[Effect, ...]:
     return () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
 
 
-async def edited_arguments(
-    call: Call, terms: Terms, answer: ApprovalAnswer, redactor: Redactor, tool: Tool | None
-) -> str | None:
-    """Return the approver's edited arguments, redacted, or None if they were not edited.
+async def edited_arguments(call: Call, terms: Terms, answer: ApprovalAnswer, tool: Tool | None) -> str | None:
+    """Return the approver's edited arguments, or None if they were not edited.
 
     Raises `InvalidRequest` if the call's schema rejects them, or the types of the `tool`, if this process knows it.
     """
@@ -128,13 +123,11 @@ async def edited_arguments(
     if arguments is None:
         return None
     return await in_thread_if_large(
-        [arguments, call.arguments], _validated, call, terms.schema, arguments, redactor, tool
+        [arguments, call.arguments], _validated, call, terms.schema, arguments, tool
     )
 
 
-def _validated(
-    call: Call, schema: JSONObject | None, arguments: JSONObject, redactor: Redactor, tool: Tool | None
-) -> str | None:
+def _validated(call: Call, schema: JSONObject | None, arguments: JSONObject, tool: Tool | None) -> str | None:
     if schema is not None:
         try:
             validated = ArgumentValidator(schema, call.name).read(arguments)
@@ -146,19 +139,17 @@ def _validated(
                 sentence(f"The tool does not take these arguments: {listed}"),
                 details_of(within(error.faults, "result", "args")),
             ) from error
-    written = clean_arguments(dumps_unescaped(arguments), redactor)
+    written = dumps_unescaped(arguments)
     return None if json.loads(written) == json.loads(call.arguments or "{}") else written
 
 
-def approval(
-    call: Call, answer: ApprovalAnswer, arguments: str | None, redactor: Redactor, token: str, at: datetime
-) -> Approve:
+def approval(call: Call, answer: ApprovalAnswer, arguments: str | None, token: str, at: datetime) -> Approve:
     """Return the unit that approves the call, with the edited arguments if there are any."""
     details: JSONObject = {}
     if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # longer arguments are read with the call
         details["args"] = json.loads(arguments)
     if answer.reason is not None:
-        details["reason"] = redactor.text(answer.reason)
+        details["reason"] = answer.reason
     return Approve(
         token=token,
         at=at,
@@ -187,9 +178,7 @@ class PendingCalls:
         services: Services,
         agents: Agents,
         lineages: Lineages,
-        known: Callable[[str], Redactor],
         files: FileKeeper,
-        membership: Membership,
         forms: OpenForms,
     ) -> None:
         self._telemetry = services.telemetry
@@ -197,9 +186,7 @@ class PendingCalls:
         self._motor = services.motor
         self._agents = agents
         self._lineages = lineages
-        self._redactor_of = known
         self._files = files
-        self._membership = membership
         self._forms = forms
         self._clock = services.clock
         self._new_id = services.new_id
@@ -225,7 +212,7 @@ class PendingCalls:
     ) -> Sequence[Call]:
         """Return calls, oldest first: by default the open ones; with `sees`, only those that it may see.
 
-        They are returned as shown in their spaces. `agent` is an agent's name or id.
+        `agent` is an agent's name or id.
         """
         page(limit, offset)
         by_text("run_id", run_id)
@@ -233,7 +220,7 @@ class PendingCalls:
         by_choice("status", status, get_args(CallStatus))
         by_text("space_id", space_id)
         by_text("agent", agent)
-        calls = await self._store.calls(
+        return await self._store.calls(
             status=status,
             run_id=run_id,
             agent=None if agent is None else await self._agents.id_of(agent),
@@ -242,14 +229,6 @@ class PendingCalls:
             limit=limit,
             offset=offset,
         )
-        return calls if sees is None else await self._as_shown(calls)
-
-    async def _as_shown(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """Return the calls without the secrets of the agents in their spaces."""
-        spaces = {call.space_id for call in calls if call.space_id is not None}
-        redactors = {space_id: await self._membership.redactor(space_id) for space_id in spaces}
-        redacted = [clean_call(call, redactors.get(call.space_id or "", NOTHING)) for call in calls]
-        return Rows(redacted, broken_rows(calls), more=ended_early(calls))
 
     async def submit(
         self,
@@ -257,14 +236,17 @@ class PendingCalls:
         call_id: str,
         result: JSON | ToolResult,
         may: Callable[[Call], Awaitable[None]] | None = None,
+        *,
+        by: str | None = None,
     ) -> Literal["inline", "inbox"]:
         """Submit a result. Return whether it is delivered to the waiting run (`inline`) or to the agent's `inbox`.
 
         Any JSON value is a result, including null, false and 0. A call that waits for an approval is answered with
         `{approved, args?, reason?}`. `may` raises if the caller may not answer the call as it is; if the call has
-        changed by then, the answer is rejected. Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`,
-        `CallExpired`, `CallCancelled`, `InvalidRequest` for an invalid answer to a question, and `AlreadyOver` if no
-        agent is left to read it; nothing has changed then.
+        changed by then, the answer is rejected. `by` is the person that answers: secrets are redacted from the results
+        of services only, not from what people write. Raises `NotFound`, `Forbidden` (a call of another run),
+        `CallResolved`, `CallExpired`, `CallCancelled`, `InvalidRequest` for an invalid answer to a question, and
+        `AlreadyOver` if no agent is left to read it; nothing has changed then.
         """
         refuse_object("run", run_id)
         refuse_object("call", call_id)
@@ -280,16 +262,18 @@ class PendingCalls:
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
         agent = await self._agent_of(call, thread, run)
-        redactor = await self._redactor(thread, agent, scope)
         if call.awaits_approval:
-            await self._answer(call, redactor, run, outcome, agent)
+            await self._answer(call, run, outcome, agent)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
             raise errors.CallResolved(APPROVED)
         question = question_of(call)
         if question is not None and outcome.status == "success":
             read_answer(question, outcome.result, self._forms.model(call, question))
-        return await self._submit(units.Submit, call, run, await self._cleaned(redactor, outcome))
+        if question is None and by is None:
+            env = await self._lineages.env(thread, agent, scope.env)
+            outcome = await redacted(env.redactor, outcome)
+        return await self._submit(units.Submit, call, run, self._files.recordable(outcome))
 
     async def _submit(
         self, kind: type[units.Settle], call: Call, run: Run | None, outcome: ToolResult
@@ -304,16 +288,16 @@ class PendingCalls:
                 raise _too_late(kind, await self.get(call.id))
 
     async def _answer(
-        self, call: Call, redactor: Redactor, run: Run | None, outcome: ToolResult, agent: ActiveAgent | None
+        self, call: Call, run: Run | None, outcome: ToolResult, agent: ActiveAgent | None
     ) -> None:
         """Approve or reject a call of the agent that waits for an approval."""
         terms = terms_from_json(call.terms)
         answer = read_approval(terms, outcome)
         if not answer.approved:
-            await self._submit(Refuse, call, run, await self._cleaned(redactor, refused(answer.reason)))
+            await self._submit(Refuse, call, run, refused(answer.reason))
             return
-        arguments = await edited_arguments(call, terms, answer, redactor, _tool_of(call, agent))
-        unit = approval(call, answer, arguments, redactor, self._new_id("unit"), self._clock.now())
+        arguments = await edited_arguments(call, terms, answer, _tool_of(call, agent))
+        unit = approval(call, answer, arguments, self._new_id("unit"), self._clock.now())
         if isinstance(await self._store.commit(unit), units.Conflict):
             raise _too_late(Approve, await self.get(call.id))
         self._motor.wake(call.thread_id)
@@ -398,16 +382,6 @@ class PendingCalls:
         revision = run.revision if run is not None and run.agent == caller else None
         return await self._agents.usable(caller, revision)
 
-    async def _redactor(self, thread: Thread, agent: ActiveAgent | None, scope: CallScope) -> Redactor:
-        """Return a redactor for the thread's secrets, including those known only to the run in progress."""
-        env = await self._lineages.env(thread, agent, scope.env)
-        return env.redactor.with_secrets(self._redactor_of(thread.id).secrets)
-
-    async def _cleaned(self, redactor: Redactor, outcome: ToolResult) -> ToolResult:
-        """Return the redacted result, as it can be recorded."""
-        parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
-        return self._files.recordable(await in_thread_if_large(parts, redactor.result, outcome))
-
     async def _submission(self, kind: type[S], call: Call, run: Run | None, outcome: ToolResult) -> S:
         now, files = self._clock.now(), tuple[FileChange, ...]()
         if outcome.attachments or self._files.too_long(outcome):
@@ -427,7 +401,7 @@ class PendingCalls:
             token=self._new_id("unit"),
             at=at,
             depth=0 if run is None else run.chain_depth,
-            shown=await self._membership.settled(result_message(call, outcome, author, source)),
+            shown=result_message(call, outcome, author, source),
         )
 
 

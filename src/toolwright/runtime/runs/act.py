@@ -50,7 +50,7 @@ from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
-from toolwright.runtime.env import Environment, clean_response
+from toolwright.runtime.env import Environment
 from toolwright.runtime.model.answer import (
     as_cut,
     is_asked_again,
@@ -222,8 +222,6 @@ class Actions:
             return
         if response is None:
             return
-        if context.redactor.secrets:
-            response = await _without_secrets(context, response)
         formed, cut = None, response.cut
         if cut == "empty" and not has_own_message(context):
             cut = None  # nobody waits for the answer to an event
@@ -312,15 +310,13 @@ class Actions:
                 return None
             # an outage of another model starts again
             context.run = changed(context.run, error=None, waiting=None)
-            return ToolResult.fail(error.message, error_code=error.code)
+            return _failed(context, error.message, error.code)
         except ToolwrightError as error:
-            return ToolResult.fail(error.message, error_code=error.code)
+            return _failed(context, error.message, error.code)
         except ModelRaised as error:
             log.exception("The model of the prompt %r failed.", context.active.prompt.name)
-            return ToolResult.fail(f"The model failed: {error}", error_code="model")
-        if response is None or not context.redactor:
-            return response
-        return clean_response(response, context.redactor, context.active.by_name)
+            return _failed(context, f"The model failed: {error}", ModelError.code)
+        return response
 
     async def _add_within(
         self, context: RunContext, response: ModelResponse, run: Run, cut: CutReason | None = None
@@ -408,7 +404,7 @@ class Actions:
     async def _commit_calls(self, context: RunContext, changes: Changes, calls: list[Call], run: Run) -> None:
         def made() -> Next:
             all_changes = changes.copy()
-            context.add_redacted(all_changes, queued_message(context, calls, context.next_seq(all_changes)))
+            context.add_message(all_changes, queued_message(context, calls, context.next_seq(all_changes)))
             return self._outcomes.calls_made(context, all_changes, calls, run)
 
         await context.commit(made)
@@ -543,11 +539,9 @@ def _read_joined(
         )
 
 
-async def _without_secrets(context: RunContext, response: ModelResponse) -> ModelResponse:
-    active, texts = context.active, [response.text, *[call.arguments for call in response.calls]]
-    return await in_thread_if_large(
-        texts, clean_response, response, context.redactor, active.by_name, formed=active.form is not None
-    )
+def _failed(context: RunContext, error: str, code: str) -> ToolResult:
+    """Return the result of a prompt tool whose model failed. A provider's error can repeat what it was sent."""
+    return ToolResult.fail(context.redactor.text(error), error_code=code)
 
 
 def _cut_within(context: RunContext, response: ModelResponse) -> CutReason | None:

@@ -137,7 +137,7 @@ def read_outside_calls(context: RunContext, changes: Changes, events: Sequence[I
     calls = outside_calls(context, events, context.run.step_count + 1)
     changes.read += tuple([event.event_id for event in events])
     changes.calls |= {call.id: call for call in calls}
-    context.add_redacted(changes, queued_message(context, calls, context.next_seq(changes)))
+    context.add_message(changes, queued_message(context, calls, context.next_seq(changes)))
     return calls
 
 

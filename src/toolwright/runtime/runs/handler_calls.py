@@ -21,7 +21,6 @@ from toolwright.runtime.calls.variables import decide
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env import clean_arguments
 from toolwright.runtime.model.answer import requested_call
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.loop import next_in_conversation
@@ -80,7 +79,6 @@ class HandlerCalls:
         self, context: RunContext, state: RunState, name: str, arguments: str, tools: Mapping[str, Tool]
     ) -> tuple[Call, ToolResult]:
         """Return the recorded call and its result."""
-        arguments = clean_arguments(arguments, context.redactor) if context.redactor else arguments
         call_id, number, recorded = await self._nested.next_call(context, state, name, arguments)
         if recorded is None:
             asked = QueuedCall(name=name, arguments=arguments)

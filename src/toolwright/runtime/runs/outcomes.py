@@ -85,7 +85,7 @@ class Outcomes:
         number = run.step_count + 1
         calls = calls_of(context, response, number, at) if response.calls else []
         seq = context.next_seq(changes)
-        context.add_redacted(changes, assistant_message(context, response, calls, number, seq, at))
+        context.add_message(changes, assistant_message(context, response, calls, number, seq, at))
         if run.error is not None or context.thread.faults:
             changes = end_outage(context, changes)
         changes.step = step_row(context, response, number, at)

@@ -10,7 +10,6 @@ from typing import TypeAlias, cast
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.broken_rows import Rows, broken_rows
-from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import NotFound
 from toolwright.core.files import fold
 from toolwright.core.journal.store import Store
@@ -38,9 +37,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.nested import opening, paths
 from toolwright.runtime.context.conversation import arranged, as_formed, as_read, as_read_by_side
-from toolwright.runtime.env import clean_message
 from toolwright.runtime.journal import by_id, page
-from toolwright.runtime.threads.thread_tree import Lineages
 
 ROWS = 250  # messages per read
 
@@ -64,7 +61,6 @@ class _History:
     rows: Mapping[int, Compaction]
     versions: Mapping[int, Sequence[MessageVersion]]
     texts: Mapping[str, str]
-    redactor: Redactor
     opened: dict[str, _Opened] = field(default_factory=dict[str, _Opened])
     speakers: dict[tuple[Side | None, str | None], ActiveAgent | None] = field(
         default_factory=dict[tuple[Side | None, str | None], ActiveAgent | None]
@@ -91,16 +87,6 @@ class _History:
                 return changed(message, content=each.content, native=each.native)
         return message
 
-    def clean(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages with the thread's secrets redacted."""
-        if not self.redactor.secrets:
-            return [*messages]
-        return [clean_message(each, self.redactor) for each in messages]
-
-    def text(self, digest: str) -> str:
-        """Return the redacted text with that digest."""
-        return self.redactor.text(self.texts.get(digest, ""))
-
 
 class SentPrompts:
     """Rebuilds the requests sent to models, from the records of their answers and the rules that built the requests.
@@ -109,10 +95,9 @@ class SentPrompts:
     message was pinned, the messages can differ from those that were sent; `exact` is then False.
     """
 
-    def __init__(self, store: Store, speakers: Speakers, lineages: Lineages) -> None:
+    def __init__(self, store: Store, speakers: Speakers) -> None:
         self._store = store
         self._speakers = speakers
-        self._lineages = lineages
 
     async def of_run(self, run_id: str, limit: int = 20, offset: int = 0) -> Rows[SentPrompt]:
         """Return the requests of the run in order, including those of its prompt tools. Raises `NotFound`."""
@@ -152,7 +137,6 @@ class SentPrompts:
             first = min(numbers)
             compactions = await self._store.compactions(thread.id, None, max(numbers) - first + 1, first - 1)
         rows = {each.number: each for each in compactions}
-        env = await self._lineages.env(thread, await self._active(thread, run, None, None))
         return _History(
             thread=thread,
             run=run,
@@ -161,7 +145,6 @@ class SentPrompts:
             rows=rows,
             versions=versions,
             texts=texts,
-            redactor=env.redactor,
         )
 
     async def _texts(self, thread: Thread, digests: set[str]) -> dict[str, str]:
@@ -321,11 +304,10 @@ def _request(answer: Message) -> SentPrompt:
     )
 
 
-Variants: TypeAlias = Iterator[tuple[list[Message], list[Message]]]
-"""The conversations that can have been sent, the likeliest first, each with its redacted copy.
+Variants: TypeAlias = Iterator[list[Message]]
+"""The conversations that can have been sent, the likeliest first.
 
-The journal does not record when a message of the run was dropped, when a message was pinned, and when a value became a
-secret.
+The journal does not record when a message of the run was dropped and when a message was pinned.
 """
 
 
@@ -335,33 +317,28 @@ def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants])
     assert sent is not None, "checked by the caller"
     messages: list[Message] = []
     exact = False
-    for number, (variant, readable) in enumerate(make()):
+    for number, variant in enumerate(make()):
         exact = conversation_digest(variant) == sent.hash
         if exact or not number:
-            messages = readable
+            messages = variant
         if exact:
             break
     tools = history.texts.get(sent.tools, "")
-    row = history.row(sent)
-    system, changing = history.text(sent.system), history.text(sent.changing)
+    system, changing = history.texts.get(sent.system, ""), history.texts.get(sent.changing, "")
     parts = {
         "system": text_tokens(system) if system else 0,
         "changing": text_tokens(changing) if changing else 0,
         "tools": len(tools) // 4,
         **parts_of(messages),
     }
-    if row is not None:
-        row = changed(
-            row, text=history.redactor.text(row.text), summary=history.redactor.optional(row.summary)
-        )
     return changed(
         prompt,
         exact=exact,
         system=system,
         changing=changing,
-        tools=_tools(history.redactor.text(tools)),
-        messages=tuple(history.clean(messages)),
-        compaction=row,
+        tools=_tools(tools),
+        messages=tuple(messages),
+        compaction=history.row(sent),
         parts=parts,
     )
 
@@ -370,22 +347,15 @@ def _of_thread(history: _History, answer: Message, active: ActiveAgent | None) -
     """Yield the possible conversations of the thread that were sent for that answer."""
     place, row = answer.seq or 0, history.row(answer.sent)
 
-    def sent(said: Sequence[Message]) -> list[Message]:
-        return as_formed(as_read(shown(said, row), active), active, history.redactor)
-
     for said in _versions(history, place, row):
-        yield from _with_and_without_secrets(history, said, sent)
+        yield as_formed(as_read(shown(said, row), active), active)
 
 
 def _of_prompt_tool(history: _History, answer: Message, opened: _Opened) -> Variants:
-    """Yield the possible conversations of a prompt tool that were sent for that answer."""
+    """Yield the conversation of a prompt tool that was sent for that answer."""
     place, row = answer.seq or 0, history.row(answer.sent)
     said = [each for each in history.within[answer.within or ""] if (each.seq or 0) < place]
-
-    def sent(said: Sequence[Message]) -> list[Message]:
-        return as_formed(arranged(shown(said, row)), opened.active, history.redactor)
-
-    return _with_and_without_secrets(history, [*opened.opening, *said], sent)
+    yield as_formed(arranged(shown([*opened.opening, *said], row)), opened.active)
 
 
 def _versions(history: _History, place: int, row: Compaction | None) -> Iterator[list[Message]]:
@@ -398,17 +368,6 @@ def _versions(history: _History, place: int, row: Compaction | None) -> Iterator
         if not with_pins:
             said = [changed(each, pinned=False) if each.pinned else each for each in said]
         yield said
-
-
-def _with_and_without_secrets(
-    history: _History, messages: list[Message], sent: Callable[[Sequence[Message]], list[Message]]
-) -> Variants:
-    clean = history.clean(messages)
-    # a reference shows the beginning of a result, and must show no part of a secret in it
-    readable = sent(clean)
-    yield readable, readable
-    if any(one is not other for one, other in zip(clean, messages, strict=True)):
-        yield sent(messages), readable
 
 
 def _asking(said: Sequence[Message], call_id: str) -> Message | None:

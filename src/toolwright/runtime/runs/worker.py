@@ -10,7 +10,6 @@ from datetime import timedelta
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import LogContext, logger, logging_without
-from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
 from toolwright.core.files import FileDrafts
 from toolwright.core.journal.child_effects import CloseRequest
@@ -154,11 +153,6 @@ class RunWorker:
         for context in self._holds.values():
             context.stop()
 
-    def known(self, thread_id: str) -> Redactor:
-        """Return the redactor of a run in progress. It includes secrets that were changed or removed since."""
-        context = self._holds.get(thread_id)
-        return NOTHING if context is None else context.redactor
-
     def nudge(self, thread_id: str) -> None:
         """Handle a wake-up of a thread in progress: a result or a cancellation can have arrived."""
         context = self._holds.get(thread_id)
@@ -246,6 +240,7 @@ class RunWorker:
             self._clock,
             self._new_id,
             resolve,
+            self._lineages.redactor,
             active,
             self._listeners,
             self._membership,
@@ -415,9 +410,7 @@ class RunWorker:
     async def _read(self, context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
         """Return the changes with which the run starts; the full text of events that are too long is kept in files."""
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
-        bounded = [
-            await within_limit(event, thread_id, self._files, drafts, context.redactor) for event in waiting
-        ]
+        bounded = [await within_limit(event, thread_id, self._files, drafts) for event in waiting]
         own = [event for event in waiting if event.run_id == run.id]
         changes = _reading(context, run, bounded, await cleaned_texts(own))
         changes.files = drafts.changes
@@ -481,7 +474,7 @@ def _only_delivers(context: RunContext, agent: ActiveAgent) -> bool:
 
 def _trace(telemetry: Telemetry, context: RunContext, view: ThreadView) -> RunTrace | None:
     agent = context.run.agent if context.base is None else context.base.agent.name
-    return telemetry.lead(context.run, agent, view.calls, lambda text: context.redactor.text(text))
+    return telemetry.lead(context.run, agent, view.calls)
 
 
 def _log_place(context: RunContext) -> LogContext:

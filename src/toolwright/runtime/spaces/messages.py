@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from toolwright.core.broken_rows import Rows, all_rows, broken_rows, ended_early
 from toolwright.core.checks import invalid_value
-from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import NO_SOURCE, Post, React, Source, Unreact
 from toolwright.core.journal.store import Store
@@ -14,7 +13,6 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.spaces import Entity, Member, Reaction, Space, SpaceMessage, open_to
 from toolwright.core.threads.event import EventDraft
-from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Audience, Deliveries
 from toolwright.runtime.journal import EffectCommits, by_id, page, whole_number
 from toolwright.runtime.spaces.entities import Entities
@@ -146,7 +144,7 @@ class Speech:
         source: Source = NO_SOURCE,
         audience: Audience = "members",
     ) -> Post:
-        """Return the effect that posts the message, redacted for the agents in the space, and wakes its audience.
+        """Return the effect that posts the message and wakes its audience.
 
         `depth` is the depth of the run that posts, or None for a person. Raises `NotFound` if the author may not post
         there. In a public space the author becomes a member by posting; raises `TenvsRequired` if it cannot be a
@@ -159,13 +157,6 @@ class Speech:
             raise NotFound(f"There is no space {message.space_id!r}.")
         if not is_member:
             await self._membership.admit(author)
-        redactor = await self._membership.redactor_of(members)
-        content = await in_thread_if_large(message.content, redactor.text, message.content)
-        message = changed(
-            message,
-            content=content,
-            metadata=redactor.object(message.metadata),
-        )
         return Post(
             space_id=space.id,
             source=source,

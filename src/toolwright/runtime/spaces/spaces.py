@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Unpack
 
 from toolwright.core.broken_rows import all_rows, exists
-from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError, ToolwrightError
 from toolwright.core.journal.effects import (
     DropMember,
@@ -336,9 +335,7 @@ class Spaces:
         was = await self.message(message_id)
         if was.shows_call:
             raise InvalidRequest("This message shows a tool call and cannot be edited.")
-        redactor, text = await self._membership.redactor(was.space_id), message_content(content)
-        clean = await in_thread_if_large(text, redactor.text, text)
-        new = changed(was, content=clean, edited_at=self._clock.now())
+        new = changed(was, content=message_content(content), edited_at=self._clock.now())
         [message] = await self.shown([new])
         event = edited_event(new, message.author, message.reactions)
         await self._change(message_id, Edit(space_id=was.space_id, message=new, events=(event,)))

@@ -7,7 +7,6 @@ from toolwright.core.env.env import SECRETS, EnvChange, EnvRow, EnvType, EnvVar,
 from toolwright.core.env.logs import is_first, logger
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
-from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env import Environment, tenv_vars
 
@@ -91,18 +90,13 @@ class CallEnv:
         return {name: tenvs[name] for name in names if name in tenvs}
 
     def bring(self, child_id: str, tenvs: JSONObject, secrets: frozenset[str]) -> None:
-        """Set the tenvs of a new child; names in `secrets` and values that are secret here are stored as secrets.
+        """Set the tenvs of a new child; names in `secrets` and names that are secret here are stored as secrets.
 
         Raises `CannotSeal` for a secret if no keys are configured.
         """
-        active, redactor = self._context.root.active, self._context.redactor
+        active = self._context.root.active
         hidden = secrets if active is None else secrets | active.secret_tenvs
         values = tenv_vars(tenvs, hidden)
-        values |= {
-            name: changed(var, type="secret")
-            for name, var in values.items()
-            if redactor.text(var.value) != var.value
-        }
         now = self._context.clock.now()
         self._brought = [self._environment.tenv(child_id, name, var, now) for name, var in values.items()]
 

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 from toolwright.core.agents.agent import Reach, home_thread_id_of
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.scope import Scope
-from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Source
 from toolwright.core.json_value import JSONObject
@@ -28,7 +27,6 @@ from toolwright.runtime.context.commit import Injected
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import source_of
-from toolwright.runtime.env import clean_arguments, clean_message
 
 
 class Facts:
@@ -130,10 +128,6 @@ class Facts:
         """The source of the call's effects in spaces, for built-in tools."""
         return source_of(self._context)
 
-    def clean(self, text: str) -> str:
-        """Return the redacted text, for built-in tools."""
-        return self._context.redactor.text(text)
-
 
 MOST_QUEUED = 100
 
@@ -173,13 +167,12 @@ class NestedCalls:
             async with self._one:  # wait until the cancelled call has released it
                 pass
 
-    def queue(self, name: str, arguments: JSONObject | str | None, redactor: Redactor) -> None:
+    def queue(self, name: str, arguments: JSONObject | str | None) -> None:
         """Queue a call for the end of the step. Raises `InvalidRequest` for more than 100 of them."""
         name, text = tool_call(name, arguments)
         if len(self._execution.queued) >= MOST_QUEUED:
             raise InvalidRequest(f"A call can queue at most {MOST_QUEUED} tools.")
-        queued = QueuedCall(name=name, arguments=clean_arguments(text, redactor))
-        self._execution.queued = (*self._execution.queued, queued)
+        self._execution.queued = (*self._execution.queued, QueuedCall(name=name, arguments=text))
 
 
 Speaker = Literal["user", "assistant"]
@@ -213,7 +206,8 @@ class CallMessages:
             )
         message_id = self._context.new_id("msg")
         speaker: Speaker = "user" if role == "user" else "assistant"
-        self._injected[message_id] = Injected(message_id, speaker, clean_text(given.message(content)))
+        text = self._context.redactor.text(clean_text(given.message(content)))
+        self._injected[message_id] = Injected(message_id, speaker, text)
         return message_id
 
     def update(self, message_id: str, content: str) -> None:
@@ -222,7 +216,7 @@ class CallMessages:
             if self._context.has_read_all:
                 raise _no_message(message_id)
             self._unchecked.add(message_id)
-        text = clean_text(given.text("A message", content))
+        text = self._context.redactor.text(clean_text(given.text("A message", content)))
         injected = self._injected.get(message_id)
         if injected is None:
             self._edits[message_id] = text
@@ -246,9 +240,9 @@ class CallMessages:
 
     @property
     def edits(self) -> list[Message]:
-        """The edited messages, redacted."""
+        """The edited messages."""
         messages = [self.message(each) for each in self._edits]
-        return [clean_message(each, self._context.redactor) for each in messages if each is not None]
+        return [each for each in messages if each is not None]
 
     def _all(self) -> list[Message]:
         """Return the messages, including those added by this call, which have no position yet."""

@@ -163,7 +163,8 @@ class Family:
             raise NotFound("The parent of this thread no longer exists.")
         drafts = FileDrafts(StoredFiles(self._store, parent.id))
         refs = await copy_files(parent.id, drafts, files, context.clock, context.new_id)
-        content = {"reference": thread.id, "name": thread.name, "status": "running", "message": text}
+        message = (await context.redactor_of(parent)).text(text)
+        content = {"reference": thread.id, "name": thread.name, "status": "running", "message": message}
         event_id = f"sub:{self._call_id}.{number}"
         notice = notice_for(
             parent, event_id, {**content}, refs, context.run.chain_depth, context.clock, context.new_id

@@ -77,8 +77,6 @@ class Questions(Facts):
             try:
                 return elicited(asked, result, model)
             except InvalidRequest as error:
-                # Raises for an answer that redaction has made invalid: the next one would be redacted too.
-                elicited(asked, result)
                 if number == MOST_ASKED:
                     raise
                 asked = {**request, "message": f"{request['message']}\n\n{error.message}"}

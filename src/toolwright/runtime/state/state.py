@@ -23,7 +23,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution, Skipped, writes, writes_later
-from toolwright.runtime.env import Environment, clean_draft, clean_effect
+from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.state.env import CallEnv
 from toolwright.runtime.state.facts import CallMessages, NestedCalls
@@ -60,6 +60,7 @@ class RunState(Questions):
         "_values_or_none",
         "_words_or_none",
         "execution",
+        "is_builtin",
         "number",
     )
 
@@ -97,6 +98,7 @@ class RunState(Questions):
         self._calls_or_none: NestedCalls | None = None
         self._values_or_none: CallValues | None = None
         self.number = 0
+        self.is_builtin = False
         self.execution = RunExecution(
             step_count=call.step, current_side=context.run.side, abort=context.abort
         )
@@ -185,12 +187,11 @@ class RunState(Questions):
     ) -> AttachmentRef:
         """Write or overwrite a file with the call's result. Text is stored as UTF-8."""
         data = as_bytes(content, self._files.max_attachment)
-        redactor = self._context.redactor
         checked = checked_path(path)
-        if redactor.text(checked) != checked:
+        if self._context.redactor.text(checked) != checked:
             raise InvalidRequest("This path contains a secret of the thread. Choose another path.")
         if mime_type is not None:
-            mime_type = redactor.text(given.text("A MIME type", mime_type))
+            mime_type = given.text("A MIME type", mime_type)
         return await self._files.write(self.thread_id, self.drafts, path, data, mime_type)
 
     async def list_files(self, folder: str = "/") -> Sequence[AttachmentRef]:
@@ -325,7 +326,7 @@ class RunState(Questions):
 
         A call that ends the turn or the session drops it. Raises `InvalidRequest` for more than 100 of them.
         """
-        self._calls.queue(name, arguments, self._context.redactor)
+        self._calls.queue(name, arguments)
 
     async def adopt(self, below: RunExecution) -> None:
         """Merge the stop requests and queued calls of a nested call into this one."""
@@ -344,8 +345,9 @@ class RunState(Questions):
         for data that JSON cannot represent.
         """
         event_type, data = given.event(event_type, data)
-        payload: JSONObject = {"toolCallId": self._call.id, "data": data}
-        self._emitted.append(EventDraft(type=event_type, payload=payload))
+        redactor = self._context.redactor
+        payload: JSONObject = {"toolCallId": self._call.id, "data": redactor.json(data)}
+        self._emitted.append(bounded(EventDraft(type=redactor.text(event_type), payload=payload)))
 
     async def check(self) -> None:
         """Raise `NotFound` if the call has edited a message that does not exist."""
@@ -353,11 +355,8 @@ class RunState(Questions):
             await self._words_or_none.check()
 
     def written(self) -> Changes:
-        """Return the call's changes for its unit, without the secrets known so far."""
-        changes = Changes()
-        if self._emitted:
-            redactor = self._context.redactor
-            changes.events = [bounded(clean_draft(draft, redactor)) for draft in self._emitted]
+        """Return the call's changes for its unit."""
+        changes = Changes(events=[*self._emitted])
         if self._env_or_none is not None:
             changes.env = self._env_or_none.changes
         if self._words_or_none is not None:
@@ -377,8 +376,8 @@ class RunState(Questions):
         self._makers.append(make)
 
     async def effects(self) -> list[Effect]:
-        """Return the effects, redacted. Raises the errors of the effects that are built now."""
-        done = [clean_effect(effect, self._context.redactor) for effect in self._effects]
+        """Return the effects. Raises the errors of the effects that are built now."""
+        done = [*self._effects]
         if self._values_or_none is not None:
             done += self._values_or_none.effects
         makers = () if self._family_or_none is None else self._family_or_none.makers

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from toolwright.core.agents.agent import home_thread_id_of
-from toolwright.core.env.redact import Redactor
 from toolwright.core.files import FileDrafts
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import AttachmentRef
@@ -109,14 +108,14 @@ _BOUNDED: Mapping[InboxType, Sequence[str]] = {
 
 
 async def within_limit(
-    event: InboxEvent, thread_id: str, files: FileKeeper, drafts: FileDrafts, redactor: Redactor
+    event: InboxEvent, thread_id: str, files: FileKeeper, drafts: FileDrafts
 ) -> InboxEvent:
     """Return the event with each of its texts cut to the limit of a result, and the full text in a file."""
     content, refs = event.content, list[JSON]()
     for field in _BOUNDED.get(event.type, ()):
         if field in content:
             limited, file = await files.value_within_limit(
-                thread_id, drafts, redactor.json(content[field]), f"{event.type}-{field}"
+                thread_id, drafts, content[field], f"{event.type}-{field}"
             )
             if file:
                 content = {**content, field: limited}

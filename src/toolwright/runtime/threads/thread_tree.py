@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.env import EnvRow
+from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.files import File, FileDrafts
 from toolwright.core.journal.store import Store
@@ -47,6 +48,10 @@ class Lineages:
         """Return the current env of the thread; `rows` are its values, if they were read already."""
         resolve = await self.resolver(thread)
         return resolve(thread, active, await self._store.env(thread.id) if rows is None else rows)
+
+    async def redactor(self, thread: Thread) -> Redactor:
+        """Return a redactor of the secrets that calls of the thread can resolve."""
+        return (await self.env(thread, await self._agents.usable(thread.answering))).redactor
 
     async def _above(self, thread: Thread) -> list[ParentScope]:
         """Return the parent threads, the nearest first."""

@@ -252,14 +252,11 @@ class Threads:
             raise _invalid_value("text", "is empty", "A summary must not be empty. Remove it instead.")
         if len(text) > MAX_SUMMARY:
             raise _invalid_value("text", f"must have at most {MAX_SUMMARY} characters")
-        thread = await self.get(thread_id)
-        env = await self._lineages.env(thread, await self._agents.usable(thread.answering))
-        clean = await in_thread_if_large(text, env.redactor.text, text)
         return await self._compact(
             thread_id,
             side,
             lambda row, number: Compact(
-                compaction=edited(row, number, clean, by, self._clock.now()), told=True
+                compaction=edited(row, number, text, by, self._clock.now()), told=True
             ),
         )
 
@@ -346,20 +343,16 @@ class Threads:
         thread = await self._settled(thread_id)
         if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
-        agent = await self._agents.usable(thread.answering)
-        env = await self._lineages.env(thread, agent)
-        clean = await in_thread_if_large(content, env.redactor.text, content)
         message_id = self._new_id("msg")
-        attachments = [env.redactor.new_file(each) for each in attachments]
         while True:  # retry if another writer has taken a path of the files
             drafts = FileDrafts(StoredFiles(self._store, thread_id))
             refs = await self._files.attach(thread_id, drafts, attachments)
-            unit = self._posting(thread, message_id, clean, refs, drafts.changes)
+            unit = self._posting(thread, message_id, content, refs, drafts.changes)
             answer = await self._store.commit(unit)
             if not isinstance(answer, units.Conflict):
                 self._motor.wake(thread_id)
                 return SentMessage(
-                    message=_posted(unit, clean, refs, answer), run_id=answer.run_id or unit.run.id
+                    message=_posted(unit, content, refs, answer), run_id=answer.run_id or unit.run.id
                 )
             if answer.guard == "terminated":
                 raise _terminated(thread_id)

@@ -76,9 +76,8 @@ class BuiltinState(Protocol):
         """The source of the call's effects in spaces."""
         ...
 
-    def clean(self, text: str) -> str:
-        """Return the redacted text."""
-        ...
+    is_builtin: bool
+    """Whether the call is one of a built-in tool, whose result callers, people and models have written (decision 8)."""
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
         """Commit the effect that `make` builds, rebuilt if the space has changed. `make` can raise `NotFound`."""
@@ -125,6 +124,7 @@ async def within_run(state: ThreadState, work: Callable[[BuiltinState], Awaitabl
     """
     if not isinstance(state, BuiltinState):
         return ToolResult.fail("Built-in tools can only be called within a run.", error_code="outside_run")
+    state.is_builtin = True
     try:
         return ToolResult.ok(await work(state))
     except InvalidRequest as error:

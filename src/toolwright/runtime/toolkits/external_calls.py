@@ -1,13 +1,11 @@
 """External calls: the unit that posts their inbox events, and one reader of their ends for all waiting callers."""
 
 import asyncio
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from datetime import datetime
 
 from toolwright.core.checks import brief_value
-from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import InvalidJSON, RowBroken
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
@@ -21,7 +19,6 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed, value
-from toolwright.runtime.env import clean_arguments, clean_name
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
 from toolwright.runtime.threads.thread_tree import first_run
@@ -51,25 +48,16 @@ def write_input(arguments: object) -> Input:
         return Input(arguments=brief_value(arguments), fault=error.message)
 
 
-async def call_event(
-    thread: Thread,
-    call_id: str,
-    name: object,
-    written: Input,
-    redactor: Redactor,
-    names: Sequence[str],
-    at: datetime,
-) -> InboxEvent:
-    """Return the call as an inbox event of the thread, redacted for the secrets that the thread can resolve."""
-    arguments = written.arguments
+def call_event(thread: Thread, call_id: str, name: object, written: Input, at: datetime) -> InboxEvent:
+    """Return the call as an inbox event of the thread."""
     content: JSONObject = {
         "callId": call_id,
         "agent": thread.agent,
-        "name": clean_name(name if isinstance(name, str) else brief_value(name), redactor, names),
-        "arguments": await in_thread_if_large(arguments, clean_arguments, arguments, redactor),
+        "name": name if isinstance(name, str) else brief_value(name),
+        "arguments": written.arguments,
     }
     if written.fault is not None:
-        content[FAULT] = redactor.text(written.fault)
+        content[FAULT] = written.fault
     return InboxEvent(
         thread_id=thread.id, event_id=f"ask_{call_id}", type="call", content=content, created_at=at
     )

@@ -175,7 +175,7 @@ class MindToolkit:
 
         async def checked() -> CheckMind:
             reapplied = edit(await self._records.list(items.record, keeper))
-            return check_mind(keeper, items.kind, map(run.clean, reapplied.new), items.most)
+            return check_mind(keeper, items.kind, reapplied.new, items.most)
 
         edited = edit(rows)
         run.speak(checked)
@@ -268,7 +268,7 @@ class MemoryToolkit:
         async def checked() -> CheckMind:
             now = await self._memory.blocks(keeper)
             check_block(now, keeper, label, content)
-            return check_blocks(now, keeper, run.clean(label))
+            return check_blocks(now, keeper, label)
 
         run.speak(checked)
         run.effect(SetBlock(block=block))
@@ -276,10 +276,9 @@ class MemoryToolkit:
 
     async def _search(self, run: BuiltinState, text: str) -> JSON:
         query = read_query(text)
-        redacted = run.clean(text) if self._semantics else text
         keeper = (await run.reach()).keeper
         ranking = await run.retry_until_available(
-            lambda: rank_passages(self._memory, self._semantics, keeper, query, redacted)
+            lambda: rank_passages(self._memory, self._semantics, keeper, query, text)
         )
         return {"passages": [passage_json(each) for each in ranking[:MOST_FOUND]]}
 
@@ -293,9 +292,7 @@ class MemoryToolkit:
             created_at=run.clock.now(),
         )
         vector = None
-        if self._semantics is not None:  # the embedder receives the stored, redacted text
-            clean = tuple([run.clean(tag) for tag in passage.tags])
-            passage = changed(passage, content=run.clean(content), tags=clean)
+        if self._semantics is not None:
             vector = await self._semantics.vector(passage)
         run.effect(AddPassage(passage=passage, vector=vector))
         return {"passageId": passage.id}

@@ -192,16 +192,13 @@ async def _beside_loop(measured: str | bytes, call: Callable[P, T], *args: P.arg
     return call(*args, **kwargs)
 
 
-def _text(run: BuiltinState, whole: str | bytes) -> str:
-    """Return the redacted text. It is redacted before it is cut, because half a secret would not be recognized.
-
-    It is decoded in pieces, because a single call of the decoder would block all threads of the process.
-    """
-    if isinstance(whole, bytes):
-        decode = getincrementaldecoder("utf-8")("replace").decode
-        pieces = [decode(whole[at : at + AT_ONCE]) for at in range(0, len(whole), AT_ONCE)]
-        whole = "".join([*pieces, decode(b"", final=True)])
-    return run.clean(whole)
+def _text(whole: str | bytes) -> str:
+    """Return the text, decoded in pieces: a single call of the decoder would block all threads of the process."""
+    if isinstance(whole, str):
+        return whole
+    decode = getincrementaldecoder("utf-8")("replace").decode
+    pieces = [decode(whole[at : at + AT_ONCE]) for at in range(0, len(whole), AT_ONCE)]
+    return "".join([*pieces, decode(b"", final=True)])
 
 
 def _places_of(text: str, query: str, start: int) -> Iterator[int]:
@@ -222,7 +219,7 @@ def _places_of(text: str, query: str, start: int) -> Iterator[int]:
 
 
 def _page(run: BuiltinState, message: Message, whole: str | bytes, offset: int, limit: int) -> JSON:
-    text = _text(run, whole)
+    text = _text(whole)
     page: JSONObject = {
         "call_id": message.call_id,
         "tool": message.tool_name,
@@ -235,7 +232,7 @@ def _page(run: BuiltinState, message: Message, whole: str | bytes, offset: int, 
 
 def _places(run: BuiltinState, message: Message, whole: str | bytes, query: str, offset: int) -> JSON:
     """Return the first matches of the query from `offset` on."""
-    text = _text(run, whole)
+    text = _text(whole)
     matches = [*islice(_places_of(text, query, offset), FOUND + 1)]
     places: list[JSON] = [{"offset": at, "text": _around(text, at)} for at in matches[:FOUND]]
     page: JSONObject = {
@@ -249,7 +246,7 @@ def _places(run: BuiltinState, message: Message, whole: str | bytes, query: str,
 
 def _first_place(run: BuiltinState, whole: str | bytes, query: str) -> str | None:
     """Return the text around the first match of the query, or None."""
-    text = _text(run, whole)
+    text = _text(whole)
     at = next(_places_of(text, query, 0), None)
     return None if at is None else _around(text, at)
 

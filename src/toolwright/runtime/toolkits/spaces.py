@@ -104,7 +104,7 @@ class SpacesToolkit:
         space_id = run.space_id
         if space_id is None:
             raise InvalidRequest("You are not in a space. Call enter_space first.")
-        content = run.clean(message_content(text, "text"))
+        content = message_content(text, "text")
         author = run.author
         assert author is not None, "an agent that runs is an entity"
         await run.retry_until_available(lambda: self._accessible_space(run, space_id, NO_LONGER_HERE))
@@ -128,7 +128,7 @@ class SpacesToolkit:
         return {"messages": _messages(messages)}
 
     async def _skip(self, run: BuiltinState, reason: str | None) -> JSON:
-        run.skip(None if reason is None else run.clean(reason))
+        run.skip(reason)
         return {"skipped": True}
 
     async def _accessible_space(self, run: BuiltinState, space_id: str, otherwise: str) -> Space:
@@ -210,7 +210,7 @@ class ChannelsToolkit:
         return ToolResult.ok({"action": "none"})
 
     async def _send(self, run: BuiltinState, channel_id: str, text: str) -> JSON:
-        content = run.clean(message_content(text, "text"))
+        content = message_content(text, "text")
         author = run.author
         assert author is not None, "an agent that runs is an entity"
         otherwise = f"There is no channel {brief(repr(channel_id), 200)} that you may write to."

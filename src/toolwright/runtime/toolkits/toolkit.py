@@ -225,10 +225,7 @@ class Toolkit:
             if translated is not None:
                 own_name = translated.name
                 own_input = changed(written, arguments=str(translated.arguments(written.arguments)))
-            env = await parts.lineages.env(thread, self._active)
-            event = await call_event(
-                thread, call_id, own_name, own_input, env.redactor, self.names, parts.clock.now()
-            )
+            event = call_event(thread, call_id, own_name, own_input, parts.clock.now())
             with self._ends.expect(event, call_id) as end:
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)

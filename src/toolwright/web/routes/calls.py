@@ -164,7 +164,7 @@ async def submit_result(
     """
     runtime = serving.runtime
     may = partial(serving.permits.answer, caller)
-    await runtime.calls.submit(run_id, submission.call_id, submission.outcome, may)
+    await runtime.calls.submit(run_id, submission.call_id, submission.outcome, may, by=caller.entity_id)
     call = await runtime.calls.get(submission.call_id)
     return answer({"success": True, "agentEntityId": agent_entity_id(call)})
 

@@ -266,7 +266,7 @@ class CallCard:
             raise NotFound("Pending tool call not found")
         may = partial(visit.permits.answer, visit.caller)
         outcome = result if error is None else ToolResult.fail(error)
-        await visit.runtime.calls.submit(call.run_id, call.id, outcome, may)
+        await visit.runtime.calls.submit(call.run_id, call.id, outcome, may, by=visit.caller.entity_id)
 
     async def _show_again(self, read: Read) -> None:
         await self.show(await read())
