@@ -49,7 +49,7 @@ def test_a_process_that_ends_at_once_is_said_with_its_exit_code_and_its_words(em
     code, _, errors = said(empty, shlex.join([sys.executable, "-c", program]))
     assert code == 1
     assert "no config" in errors[0]
-    words = "its process has ended, with the exit code 3."
+    words = "its process has ended, with the exit code 3: no config."
     assert errors[-1] == f"toolwright: The server cannot be used: {words}"
 
 

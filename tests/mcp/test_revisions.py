@@ -11,12 +11,14 @@ import toolwright as tw
 from tests.mcp.client_rig import calling, configured, hosting
 from tests.mcp.test_runs import REVISIONS, call, over, question
 from toolwright import testing
+from toolwright.adapters.mcp.executor import CALL_AGAIN
 from toolwright.core.tools.mcp import McpServer, target_of
 
 pytestmark = pytest.mark.anyio
 
 ASKS = """
 from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
 server = MCPServer("asks")
@@ -62,11 +64,14 @@ def test_servers_of_two_revisions_share_no_connection() -> None:
     assert len({target_of(server, {}).key for server in servers}) == 3
 
 
-def app(folder: Path, **options: Any) -> tw.App:
+READS = "tool(annotations=ToolAnnotations(readOnlyHint=True))"
+
+
+def app(folder: Path, calls: int = 1, source: str = ASKS, **options: Any) -> tw.App:
     """Run an agent whose server's tool asks with `ctx.elicit` of the SDK."""
-    (folder / "asks.py").write_text(ASKS, encoding="utf-8")
+    (folder / "asks.py").write_text(source, encoding="utf-8")
     server = {"command": sys.executable, "args": [str(folder / "asks.py")], **options}
-    model = testing.ScriptedModel([call("ask"), {"text": "done"}])
+    model = testing.ScriptedModel([*[call("ask")] * calls, {"text": "done"}])
     return tw.App(agents=[tw.Agent("a", tw.Prompt("a", "Work.", model=model))], mcp={"peer": server})
 
 
@@ -80,9 +85,22 @@ async def test_a_tool_that_asks_by_the_context_of_the_sdk_does_so_in_2025(tmp_pa
     assert json.loads(told.content) == {"result": "M"}
 
 
-async def test_without_the_option_the_error_of_such_a_tool_names_it(tmp_path: Path) -> None:
-    async with testing.runtime(app(tmp_path)) as rt:
+async def test_without_the_option_a_tool_that_cannot_ask_is_called_again_where_it_can(tmp_path: Path) -> None:
+    async with testing.runtime(app(tmp_path, calls=2)) as rt:
         thread = await rt.threads.create("a")
         run = await rt.threads.send(thread.id, "Go")
+        asked = await question(rt, run.id)
+        await rt.calls.submit(run.id, asked.id, {"action": "accept", "content": {"size": "M"}})
+        refused, told = await over(rt, run.id)
+    assert CALL_AGAIN in json.loads(refused.content)["error"]
+    assert json.loads(told.content) == {"result": "M"}
+
+
+async def test_a_read_only_tool_that_cannot_ask_is_called_again_by_itself(tmp_path: Path) -> None:
+    async with testing.runtime(app(tmp_path, source=ASKS.replace("tool()", READS))) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.threads.send(thread.id, "Go")
+        asked = await question(rt, run.id)
+        await rt.calls.submit(run.id, asked.id, {"action": "accept", "content": {"size": "M"}})
         [told] = await over(rt, run.id)
-    assert 'Set the option revision of the server to "2025-11-25"' in json.loads(told.content)["error"]
+    assert json.loads(told.content) == {"result": "M"}

@@ -106,6 +106,13 @@ async def test_a_server_without_keys_is_for_this_machine_alone() -> None:
             assert response.status_code == 403
 
 
+async def test_a_slash_at_the_end_of_the_address_makes_no_difference() -> None:
+    async with hosting(APP) as host, host.wire("2026-07-28") as wire:
+        answers = [await wire.http.post(path, content=b"{}") for path in ("/mcp", "/mcp/")]
+        assert answers[0].status_code == answers[1].status_code != 404
+        assert answers[0].content == answers[1].content
+
+
 async def test_the_gateway_has_no_such_route_unless_it_is_set() -> None:
     async with hosting(APP, mcp=None) as host, host.wire("2026-07-28") as wire:
         assert (await wire.post({})).status_code == 404

@@ -176,7 +176,7 @@ def _add_routes(gateway: FastAPI, serving: Serving) -> None:
         routes.extend(router.routes)
     if options.mcp is not None:
         serving.mcp = options.mcp(serving)
-        routes.append(Route("/mcp", serving.mcp, include_in_schema=False))
+        routes += [Route(path, serving.mcp, include_in_schema=False) for path in ("/mcp", "/mcp/")]
     if options.console is not None:
         serving.console = options.console(serving)
         routes.append(Route("/console", _to_console, include_in_schema=False))

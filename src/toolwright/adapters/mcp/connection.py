@@ -28,7 +28,7 @@ from toolwright.core.mcp.listing import (
 )
 from toolwright.core.mcp.servers import McpUnavailable
 from toolwright.core.text import BEFORE_CUT, brief, cleaned_before_cut, sentence
-from toolwright.core.tools.mcp import McpServer, McpTarget
+from toolwright.core.tools.mcp import McpServer, McpTarget, Revision
 from toolwright.core.value import changed
 
 log = logger("toolwright.mcp")
@@ -41,6 +41,8 @@ CLOSING = 60.0
 """Seconds for the end of a session. A server's process ends earlier, even on a busy machine."""
 WATCH_END = 1.0
 """Seconds for the end of a notification stream, after which it is cancelled again."""
+ASKING: Revision = "2025-11-25"
+"""The last revision in which a tool can send requests to its caller while it runs."""
 MOST_PAGES = 200  # per list
 MOST_ENTRIES = 20_000  # per list
 _MOST_READ_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are searched for secrets
@@ -86,6 +88,9 @@ class McpConnection:
         self._callers: dict[int, Peer] = {}
         self._abandoned_at: dict[str | None, float] = {}  # times at which calls were abandoned, by thread
         self.redactor = Redactor(target.secrets)  # for messages of the server
+        self._revision: Revision | None = target.server.revision
+        self._has_reopened = False
+        self._reopens = False  # in another revision, once no call is in progress
         self._is_closing = False
         self._task = start_task(self._run(), f"mcp-{target.server.name}")
 
@@ -172,6 +177,29 @@ class McpConnection:
             del self._callers[id(caller)]
             CALLER.reset(token)
             self.used_at = self._clock()
+            self._reopen_if_unused()
+
+    def _reopen_if_unused(self) -> None:
+        if self._reopens and not self._callers:
+            self._reopens = False
+            if self._session is not None:
+                self._session.over.set()
+
+    def reopen_to_ask(self) -> bool:
+        """Use the revision 2025-11-25, in which tools can send requests, after the calls in progress.
+
+        Returns False if the server's option names a revision, or if it was tried before.
+        """
+        if self._revision is not None or self._has_reopened:
+            return False
+        self._revision, self._reopens, self._has_reopened = ASKING, True, True
+        log.warning(
+            "A tool of the MCP server %r cannot ask in the revision 2026-07-28: the connection is opened again in %s.",
+            self.target.server.name,
+            ASKING,
+        )
+        self._reopen_if_unused()
+        return True
 
     async def close(self) -> None:
         """Close the connection immediately. A session that has not ended after `CLOSING` seconds is abandoned."""
@@ -241,7 +269,7 @@ class McpConnection:
             hear=self._receive,
         )
         async with asyncio.timeout(CONNECT_TIMEOUT) as limit:
-            async with open_session(self.target, self._open_client, callbacks) as session:
+            async with self._opened(callbacks) as session:
                 await self._read_list(session)
                 limit.reschedule(None)  # the timeout is for connecting only; the session itself has no limit
                 self._session = session
@@ -253,6 +281,16 @@ class McpConnection:
                     while not watch.done():  # as in `_is_ending`, a cancellation can be lost
                         watch.cancel()
                         await asyncio.wait([watch], timeout=WATCH_END)
+
+    @asynccontextmanager
+    async def _opened(self, callbacks: Callbacks) -> AsyncGenerator[OpenSession]:
+        """Yield a session. A server that does not support the revision in which it could ask is used without it."""
+        try:
+            async with open_session(self.target, self._open_client, callbacks, self._revision) as session:
+                yield session
+        except McpUnavailable:
+            self._revision = self.target.server.revision
+            raise
 
     async def _keep_list(self, session: OpenSession) -> None:
         """Re-read the list after each change notification, until the session has ended.

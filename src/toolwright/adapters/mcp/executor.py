@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeGuard, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -16,7 +16,6 @@ from toolwright.adapters.mcp.peer import CLOSED, SILENCE, error_line, nobody
 from toolwright.adapters.mcp.servers import McpConnections, read_resource, with_linked_files
 from toolwright.adapters.mcp.session import OpenSession
 from toolwright.adapters.mcp.transport import BROKEN_OFF, NOT_SENT
-from toolwright.core.env.logs import is_first, logger
 from toolwright.core.errors import InvalidRequest, ToolwrightError
 from toolwright.core.json_value import JSONObject, unwritable
 from toolwright.core.limits import MAX_ID, OUTSIDE_TIMEOUT
@@ -25,11 +24,9 @@ from toolwright.core.results import Outcome, Pending, RemoteTask, ToolResult
 from toolwright.core.state.state import ELICIT_TIMEOUT, ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.http.url_template import Unfillable
-from toolwright.core.tools.mcp import McpCall, McpServer, McpTarget, target_of
+from toolwright.core.tools.mcp import McpCall, McpServer, target_of
 from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 from toolwright.core.value import changed
-
-log = logger("toolwright.mcp")
 
 MOST_ROUNDS = 30  # of requests by a server before it answers
 MOST_QUESTIONS = 20  # to people and to the model, per call
@@ -44,6 +41,9 @@ CALL_ID = "toolwright/callId"
 CANNOT_ASK = ("no back-channel", "server-initiated requests is unavailable")
 """Errors of SDK and FastMCP tools that send server-initiated requests, which revision 2026-07-28 does not have."""
 ASKS_IN_2025 = 'Set the option revision of the server to "2025-11-25" to let its tools ask.'
+CALL_AGAIN = (
+    "The server is now used in the revision 2025-11-25, in which its tools can ask: call the tool again."
+)
 _UNKNOWN = "the effect of the call is unknown"
 
 
@@ -76,8 +76,15 @@ class McpExecutor:
             env = {name: text for name, text in values.items() if text is not None}
             secret = {name for name in env if await state.env_type(name) == "secret"}
             target = target_of(server, env, secret)
-            call = _Call(relation, prepared.arguments, state, tool.timeout)
-            return await call.carry_out(self._connections, target)
+            connection = self._connections.connection(target)
+            outcome = await _Call(relation, prepared.arguments, state, tool.timeout).carry_out(connection)
+            if not _cannot_ask(outcome, server):
+                return outcome
+            if not connection.reopen_to_ask():
+                return _with_hint(outcome, ASKS_IN_2025)
+            if not (tool.read_only or tool.idempotent):  # its effect is unknown, so the model decides
+                return _with_hint(outcome, CALL_AGAIN)
+            return await _Call(relation, prepared.arguments, state, tool.timeout).carry_out(connection)
         except Unfillable as error:
             return ToolResult.fail(str(error), error_code="invalid_arguments")
         except McpUnavailable as error:
@@ -106,8 +113,7 @@ class _Call:
         self.silence = (timeout or OUTSIDE_TIMEOUT) + ELICIT_TIMEOUT + SILENCE
         self.thread_id: str | None = state.thread_id
 
-    async def carry_out(self, connections: McpConnections, target: McpTarget) -> Outcome:
-        connection = connections.connection(target)
+    async def carry_out(self, connection: McpConnection) -> Outcome:
         async with connection.calling(self):
             try:
                 async with self._limit:
@@ -120,18 +126,15 @@ class _Call:
                 )
                 return ToolResult.fail(message, error_code="mcp_too_many_questions")
             except MCPError as error:
-                return _failed(error, self._relation.server)
+                return _failed(error, self._relation.server.name)
             except (ValidationError, RuntimeError) as error:
                 return ToolResult.fail(
                     sentence(f"The MCP server's answer is not a valid result: {error_line(error)}"),
                     error_code="mcp_bad_answer",
                 )
         if isinstance(answer, RemoteTask):
-            return self._pending(changed(answer, output=self._relation.output, place=target.place))
-        result = await validated_result(answer, self._relation.output)
-        if result.error is None:
-            return result
-        return changed(result, error=_with_way_out(result.error, self._relation.server))
+            return self._pending(changed(answer, output=self._relation.output, place=connection.target.place))
+        return await validated_result(answer, self._relation.output)
 
     async def _answered(self, connection: McpConnection) -> types.CallToolResult | RemoteTask:
         """Return the server's answer.
@@ -303,7 +306,7 @@ def _spoken(message: types.SamplingMessage) -> tuple[str, str] | None:
     return (message.role, "\n".join(texts)) if len(texts) == len(blocks) else None
 
 
-def _failed(error: MCPError, server: McpServer) -> ToolResult:
+def _failed(error: MCPError, server: str) -> ToolResult:
     """Return the error result of a protocol error."""
     code = error.error.code
     if code == CLOSED:
@@ -317,28 +320,23 @@ def _failed(error: MCPError, server: McpServer) -> ToolResult:
         )
         return ToolResult.fail(broken, error_code="mcp_broken_off")
     if code == NOT_SENT:
-        unused = sentence(
-            f"The MCP server {server.name!r} cannot be used: {brief(error.error.message, 2_000)}"
-        )
+        unused = sentence(f"The MCP server {server!r} cannot be used: {brief(error.error.message, 2_000)}")
         return ToolResult.fail(unused, error_code="mcp_unavailable")
     if code == types.PARSE_ERROR:
         unread = sentence(f"The MCP server's answer cannot be read: {error_line(error)}")
         return ToolResult.fail(unread, error_code="mcp_bad_answer")
     refused = sentence(f"The MCP server refused the call: {brief(error.error.message, 2_000)}")
-    return ToolResult.fail(_with_way_out(refused, server), error_code="mcp_error")
+    return ToolResult.fail(refused, error_code="mcp_error")
 
 
-def _with_way_out(message: str, server: McpServer) -> str:
-    """Add a hint about the `revision` option to the error of a tool that cannot ask in the newest revision."""
-    if server.revision is None and any(each in message for each in CANNOT_ASK):
-        if is_first("cannot ask", server.name, server.url or server.command):
-            log.warning(
-                "A tool of the MCP server %r cannot ask in the revision 2026-07-28. %s",
-                server.name,
-                ASKS_IN_2025,
-            )
-        return f"{sentence(message)} {ASKS_IN_2025}"
-    return message
+def _cannot_ask(outcome: Outcome, server: McpServer) -> TypeGuard[ToolResult]:
+    """Return whether a tool failed because it sends requests, which the newest revision does not have."""
+    error = outcome.error if isinstance(outcome, ToolResult) else None
+    return server.revision is None and error is not None and any(each in error for each in CANNOT_ASK)
+
+
+def _with_hint(result: ToolResult, hint: str) -> ToolResult:
+    return changed(result, error=f"{sentence(result.error or '')} {hint}")
 
 
 def _makes_tasks(session: OpenSession) -> bool:

@@ -85,9 +85,12 @@ END_TIMEOUT = 2.0  # seconds for the request that ends a session
 
 @asynccontextmanager
 async def open_session(
-    target: McpTarget, open_client: OpenClient, callbacks: Callbacks
+    target: McpTarget, open_client: OpenClient, callbacks: Callbacks, revision: Revision | None
 ) -> AsyncGenerator[OpenSession]:
-    """Yield an initialized session. Raises `MCPError` or `OSError` if none can be opened."""
+    """Yield an initialized session in this revision, or in the newest one that both sides support.
+
+    Raises `MCPError` or `OSError` if none can be opened.
+    """
     async with AsyncExitStack() as stack:
         over = asyncio.Event()
 
@@ -112,7 +115,7 @@ async def open_session(
         )
         await stack.enter_async_context(session)
         try:
-            await _agree(session, target.server.revision)
+            await _agree(session, revision)
         except (MCPError, McpUnavailable):
             if target.server.transport == "http" and await _is_sse_endpoint(
                 open_client(target, lost), str(target.url)

@@ -42,7 +42,7 @@ from toolwright.core.env.logs import logger
 from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.mcp.servers import McpUnavailable
-from toolwright.core.text import brief, error_text, first_error, quantity, sentence
+from toolwright.core.text import brief, clean_text, error_text, first_error, quantity, sentence
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # per server, which can keep the connections of abandoned calls open
@@ -294,19 +294,22 @@ async def stdio_streams(
     Its standard error, and output that is not a message, are logged after `clean`. Raises `OSError` if the process
     cannot be started, and `McpUnavailable` if it ends before the block does.
     """
-    process = await _started(command, env)
+    process, stderr = await _started(command, env), _LastLine()
     incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
         asyncio.create_task(_read(name, process, incoming, clean), name=f"mcp-stdout-{name}"),
         asyncio.create_task(_write(process, outgoing, incoming), name=f"mcp-stdin-{name}"),
-        asyncio.create_task(_log_errors(name, process, clean), name=f"mcp-stderr-{name}"),
+        asyncio.create_task(_log_errors(name, process, clean, stderr), name=f"mcp-stderr-{name}"),
     ]
     try:
         yield received, sent
     except (MCPError, BaseExceptionGroup) as error:
         if _is_closed(error) and await _ended(process, END_GRACE):
-            raise McpUnavailable(f"its process has ended, with the exit code {process.returncode}") from error
+            await asyncio.wait(tasks[2:], timeout=END_GRACE)  # a child can hold the pipe open
+            why = f"its process has ended, with the exit code {process.returncode}"
+            cause = brief(clean_text(clean(stderr.text)), LONGEST_SHOWN)  # cleaned before it is cut
+            raise McpUnavailable(f"{why}: {cause}" if cause else why) from error
         raise
     finally:
         # Shielded: a second cancellation would leave the process and its children running.
@@ -420,10 +423,30 @@ async def _write(
         incoming.close()  # there will be no answer
 
 
-async def _log_errors(name: str, process: asyncio.subprocess.Process, clean: Callable[[str], str]) -> None:
-    """Log lines of the process's standard error at debug level. Long output is truncated."""
+class _LastLine:
+    """The last line of an output that is not blank, for the error of a process that ends."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def add(self, piece: bytes) -> None:
+        """Append a piece of the output."""
+        self._tail = (self._tail + piece)[-PIECE:]
+
+    @property
+    def text(self) -> str:
+        """The line. Empty if there is none."""
+        *_, last = [b"", *(line for line in self._tail.splitlines() if line.strip())]
+        return last.decode("utf-8", "replace").strip()
+
+
+async def _log_errors(
+    name: str, process: asyncio.subprocess.Process, clean: Callable[[str], str], last: _LastLine
+) -> None:
+    """Log lines of the process's standard error at debug level, truncated if they are long. Keep the last one."""
     assert process.stderr is not None, "it was started with pipes"
     while piece := await process.stderr.read(PIECE):
+        last.add(piece)
         line = clean(piece[:LONGEST_SHOWN].decode("utf-8", "replace").rstrip())
         log.debug("MCP server %r: %s", name, line)
 

@@ -73,7 +73,12 @@ Scope: TypeAlias = Literal["metrics", "read", "all"]
 SCOPES: tuple[Scope, ...] = ("metrics", "read", "all")
 _MAY: Mapping[Scope, str] = {"metrics": "read the metrics", "read": "read", "all": "do everything"}
 _READING = ("GET", "HEAD", "OPTIONS")
-_ROUTES: Mapping[str, Scope] = {"/metrics": "metrics", "/api/stream-tokens": "read", "/mcp": "all"}
+_ROUTES: Mapping[str, Scope] = {
+    "/metrics": "metrics",
+    "/api/stream-tokens": "read",
+    "/mcp": "all",
+    "/mcp/": "all",
+}
 """Routes whose scope does not follow from their method. A stream token can only open streams."""
 _ENTRY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\(([^()=]*)\)=(.*)", re.DOTALL)
 
