@@ -49,7 +49,17 @@ async def think(state: tw.ThreadState) -> str:
     return f"{answer.model}: {answer.text}"
 
 
-APP = tw.App(tools=[hello, twice, elsewhere, think])
+@tw.tool(description="Pay.", requires_approval=True)
+def pay(amount: int) -> str:
+    return f"paid {amount}"
+
+
+@tw.tool(description="Pay more.", requires_approval=tw.Approval(by="person"))
+def pay_more(amount: int) -> str:
+    return f"paid {amount}"
+
+
+APP = tw.App(tools=[hello, twice, elsewhere, think, pay, pay_more])
 ABLE: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
 META: dict[str, Any] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", **ABLE}
 
@@ -239,3 +249,38 @@ async def test_a_call_that_needs_the_model_of_a_host_without_one_says_so() -> No
                 await client.call_tool("think", {})
         assert refused.value.code == mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY
         assert refused.value.data == {"requiredCapabilities": {"sampling": {}}}
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"approved": True}, "paid 5"),
+        ({"approved": False}, "The call was not approved."),
+        ("decline", "The call was not approved."),
+    ],
+)
+async def test_an_approval_is_asked_of_the_hosts_user(
+    revision: Revision, answer: dict[str, Any] | str, text: str
+) -> None:
+    seen: list[Any] = []
+    callback = answering(answer, seen=seen)
+    async with hosting(APP) as host, host.client(revision, elicitation_callback=callback) as client:
+        assert text in text_of(await client.call_tool("pay", {"amount": 5}))
+    assert "'pay'" in seen[0].message and '"amount":5' in seen[0].message.replace(" ", "")
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_an_approval_that_the_host_cannot_give_is_reported_at_once(revision: Revision) -> None:
+    async with hosting(APP) as host:
+        async with host.client(revision) as client:
+            told = text_of(await client.call_tool("pay", {"amount": 5}))
+        async with host.client(
+            revision, elicitation_callback=answering()
+        ) as client:  # a service's, which may not
+            other = text_of(await client.call_tool("pay_more", {"amount": 6}))
+        calls = await host.rt.app_calls.list(None, 10, 0)
+        assert [each.status for each in calls] == ["waiting", "waiting"]
+        for each, text in zip(calls, (told, other), strict=True):
+            assert f"The call '{each.id}' waits for it" in text
+            assert f"POST /api/runs/{each.run_id}/tool-results" in text

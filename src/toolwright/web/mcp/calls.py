@@ -1,7 +1,7 @@
 """`tools/call`: creates a call, follows it, and answers with its result, a task, or a question to the user."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -17,8 +17,9 @@ from toolwright.runtime.pending.app_calls import AppCall, AppCalls, CallWatch, c
 from toolwright.web.mcp.content import call_result, error_result
 from toolwright.web.mcp.sessions import Relay
 from toolwright.web.mcp.tasks import (
-    Question,
     answer_all,
+    approval_notice,
+    approval_question,
     ask,
     legacy_task,
     open_questions,
@@ -131,6 +132,7 @@ class _CallFollower:
         self._parts = parts
         self._runtime = parts.runtime
         self._context = context
+        self._caller = parts.caller(context)
         self._tool = tool
         self._call = call
         self._watch = watch
@@ -173,11 +175,13 @@ class _CallFollower:
         if is_over(row.status):
             return await self._result(row)
         if must_check and row.status != "created":
-            answer = await self._questions(await open_questions(self._runtime, row))
+            answer = await self._questions(row)
             if answer is not None:
                 return answer
         if knows_tasks(self._context) and (row.status in OPEN or self._elapsed >= self._parts.patience):
             return {"resultType": "task", **task_json(row, "working")}
+        if row.awaits_approval and not self._can_approve(row):
+            return error_result(approval_notice(row))
         limit = self._tool.timeout or OUTSIDE_TIMEOUT
         if row.status == "pending" and self._elapsed >= limit:
             return await call_result(self._runtime.files, row.thread_id, timed_out(limit), self._tool)
@@ -198,8 +202,15 @@ class _CallFollower:
             )
         return await call_result(self._runtime.files, row.thread_id, result, self._tool)
 
-    async def _questions(self, questions: Sequence[Question]) -> CallAnswer | None:
+    def _can_approve(self, row: Call) -> bool:
+        """Return whether the host's user can be asked to approve the call."""
+        question = approval_question(row, self._caller)
+        is_open = is_modern(self._context) or self._context.session.can_send_request
+        return question is not None and is_open and request_of(question, self._context) is not None
+
+    async def _questions(self, row: Call) -> CallAnswer | None:
         """Ask the host's user, within the session or by an answer after which the host repeats the request."""
+        questions = await open_questions(self._runtime, row, self._caller)
         if not is_modern(self._context):
             for each in questions:
                 if each.call.id not in self._question_tasks:
@@ -208,12 +219,14 @@ class _CallFollower:
             return None
         answered = {each.key: self.answers.pop(each.key) for each in questions if each.key in self.answers}
         if answered and await answer_all(self._runtime, questions, answered):
-            questions = await open_questions(self._runtime, self._call)
+            row = await self._watch.row() or row
+            questions = await open_questions(self._runtime, row, self._caller)
         requests: dict[str, types.InputRequest] = {}
         for each in questions:
             request = request_of(each, self._context)
             if request is None:
-                self._missing_capabilities |= each.missing_capability
+                if each.approver is None:
+                    self._missing_capabilities |= each.missing_capability
                 await refuse(self._runtime, each)
             else:
                 requests[each.key] = request

@@ -14,11 +14,14 @@ from toolwright.core import errors
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.state.state import SAMPLE, question_of, sampling_of
-from toolwright.core.text import sentence
+from toolwright.core.text import brief, sentence
+from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.value import value
-from toolwright.runtime.pending.app_calls import AppCall, call_of
+from toolwright.runtime.pending.app_calls import call_of
 from toolwright.runtime.runtime import Runtime
+from toolwright.web.auth.access import Caller
+from toolwright.web.auth.permits import check_approver
 from toolwright.web.mcp.content import call_result
 from toolwright.web.mcp.tools import TASKS, Context, McpParts, capabilities_of, is_modern, knows_tasks
 
@@ -26,16 +29,28 @@ MANY = 200  # maximum number of questions per call
 MAX_TOKENS = 1_000  # maximum tokens of a model's answer, unless the handler sets another number
 CANNOT_ASK = "The host does not support elicitation."
 NO_MODEL = "The host does not support sampling."
+MOST_SHOWN = 2_000  # characters of a call's arguments in the question whether it may start
+APPROVAL: JSONObject = {
+    "type": "object",
+    "title": "Approval",
+    "properties": {"approved": {"type": "boolean", "title": "Approve this call"}},
+    "required": ["approved"],
+}
 NO_TEXT = "The model's answer must be a text message."
 
 
 @value
 class Question:
-    """An open question. `key` identifies it to the host, unique per call."""
+    """An open question. `key` identifies it to the host, unique per call.
+
+    `approver` is set if the host's user is asked to approve the call itself: the person who answers, or an empty text
+    for a service.
+    """
 
     key: str
     call: Call
     params: JSONObject
+    approver: str | None = None
 
     @property
     def is_sampling(self) -> bool:
@@ -48,8 +63,33 @@ class Question:
         return {"sampling": {}} if self.is_sampling else {"elicitation": {}}
 
 
-async def open_questions(runtime: Runtime, call: AppCall | Call) -> Sequence[Question]:
-    """Return the open questions of the call, oldest first."""
+def approval_question(call: Call, caller: Caller) -> Question | None:
+    """Return the question whether the call may start, or None if it needs no approval or not this caller's."""
+    if not call.awaits_approval:
+        return None
+    try:
+        check_approver(caller, terms_from_json(call.terms).by)
+    except errors.Forbidden:
+        return None
+    message = f"Approve this call of {call.name!r}? {brief(call.arguments, MOST_SHOWN)}"
+    params: JSONObject = {"message": message, "requestedSchema": APPROVAL}
+    return Question(key="approval", call=call, params=params, approver=caller.entity_id or "")
+
+
+def approval_notice(call: Call) -> str:
+    """Return the error of a call that waits for an approval which its host cannot give."""
+    return (
+        f"Tool {call.name!r} needs an approval before it starts, which cannot be given here. "
+        f"The call {call.id!r} waits for it: answer it in the console, or with POST "
+        f"/api/runs/{call.run_id}/tool-results. Do not call the tool again."
+    )
+
+
+async def open_questions(runtime: Runtime, call: Call, caller: Caller) -> Sequence[Question]:
+    """Return the open questions of the call that the caller may answer, oldest first."""
+    approval = approval_question(call, caller)
+    if approval is not None:
+        return [approval]
     seen: dict[str, int] = {}
     questions: list[Question] = []
     for each in await runtime.app_calls.nested_calls(call, MANY):
@@ -125,7 +165,14 @@ async def ask(runtime: Runtime, question: Question, context: Context) -> None:
 
 
 async def refuse(runtime: Runtime, question: Question, why: str | None = None) -> None:
-    """Report to the handler why there is no answer. By default: the host cannot be asked."""
+    """Report to the handler why there is no answer. By default: the host cannot be asked.
+
+    An approval then stays open for others; with a reason the call is rejected.
+    """
+    if question.approver is not None:
+        if why is not None:
+            await _submit(runtime, question, {"approved": False})
+        return
     if why is None:
         why = NO_MODEL if question.is_sampling else CANNOT_ASK
     await _submit(runtime, question, ToolResult.fail(why, error_code="not_asked"))
@@ -133,7 +180,8 @@ async def refuse(runtime: Runtime, question: Question, why: str | None = None) -
 
 async def answer(runtime: Runtime, question: Question, response: object) -> None:
     """Submit the host's answer. Raises `InvalidRequest` if it does not match the question."""
-    await _submit(runtime, question, _sampled(response) if question.is_sampling else _elicited(response))
+    result = _sampled(response) if question.is_sampling else _elicited(response)
+    await _submit(runtime, question, result if question.approver is None else _approved(result))
 
 
 async def answer_all(runtime: Runtime, questions: Sequence[Question], responses: Mapping[str, Any]) -> bool:
@@ -156,6 +204,19 @@ def _elicited(response: object) -> JSON:
     return {"action": response.action, **({} if content is None else {"content": content})}
 
 
+def _approved(answer: JSON) -> JSON:
+    """Return the answer to an approval. Raises `InvalidRequest` for an answer that says neither yes nor no."""
+    match answer:
+        case {"action": "decline" | "cancel"}:
+            return {"approved": False}
+        case {"action": "accept", "content": {"approved": bool(approved)}}:
+            return {"approved": approved}
+        case _:
+            raise errors.InvalidRequest(
+                "The answer to an approval must have a field approved, true or false."
+            )
+
+
 def _sampled(response: object) -> JSON:
     written = response.model_dump(by_alias=True) if isinstance(response, BaseModel) else response
     try:
@@ -170,7 +231,8 @@ def _sampled(response: object) -> JSON:
 
 async def _submit(runtime: Runtime, question: Question, result: JSON | ToolResult) -> None:
     try:
-        await runtime.calls.submit(question.call.run_id, question.call.id, result)
+        by = question.approver or None
+        await runtime.calls.submit(question.call.run_id, question.call.id, result, by=by)
     except (errors.CallResolved, errors.CallExpired, errors.CallCancelled, errors.AlreadyOver):
         return  # another answer was submitted first
 
@@ -216,7 +278,8 @@ class Tasks:
         _check_extension(context)
         call = await self._find(context, params.task_id)
         runtime = self._parts.runtime
-        await answer_all(runtime, await open_questions(runtime, call), params.input_responses)
+        questions = await open_questions(runtime, call, self._parts.caller(context))
+        await answer_all(runtime, questions, params.input_responses)
         return {}
 
     async def cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
@@ -263,7 +326,7 @@ class Tasks:
     async def _ask(self, context: Context, call: Call) -> None:
         """Ask the host's user the task's open questions while waiting for its result."""
         runtime = self._parts.runtime
-        for question in await open_questions(runtime, call):
+        for question in await open_questions(runtime, call, self._parts.caller(context)):
             await ask(runtime, question, context)
 
     async def _find(self, context: Context, task_id: str) -> Call:
@@ -287,7 +350,9 @@ class Tasks:
         return await call_result(self._parts.runtime.files, call.thread_id, result, tool)
 
     async def _status(self, context: Context, call: Call) -> Status:
-        if not is_over(call.status) and await open_questions(self._parts.runtime, call):
+        if not is_over(call.status) and await open_questions(
+            self._parts.runtime, call, self._parts.caller(context)
+        ):
             return "input_required"
         return status_of(call, self._result(call))
 
@@ -296,7 +361,7 @@ class Tasks:
         result = self._result(call)
         task = task_json(call, status_of(call, result))
         if not is_over(call.status):
-            questions = await open_questions(self._parts.runtime, call)
+            questions = await open_questions(self._parts.runtime, call, self._parts.caller(context))
             input_requests = {each.key: request_of(each, context) for each in questions}
             for each in questions:
                 if input_requests[each.key] is None:
