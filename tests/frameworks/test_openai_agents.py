@@ -18,6 +18,7 @@ from agents import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
+from agents.tool import ToolOutputFileContent, ToolOutputImage, ToolOutputText
 from openai import AsyncOpenAI
 
 import toolwright as tw
@@ -163,3 +164,32 @@ def _enabled(*_: object) -> bool:
 def test_a_tool_of_theirs_with_rules_of_their_runner_is_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(DefinitionError, match=f"The OpenAI Agents SDK tool 'delete' {why}"):
         tw.Tool.from_openai_agents(deleting(**options))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_an_image_of_theirs_is_an_attachment(listed: bool) -> None:
+    @function_tool
+    def draw() -> Any:
+        """Draw."""
+        image = ToolOutputImage(image_url=f"data:image/png;base64,{DOT}")
+        return [ToolOutputText(text="A dot."), image, {"type": "text", "text": "Small."}] if listed else image
+
+    result = await tw.Toolset([tw.Tool.from_openai_agents(draw)]).call("draw", {})
+    assert result.result == ("A dot.\nSmall." if listed else "Attached: image.png")
+    [image] = result.attachments
+    assert isinstance(image, tw.Attachment)
+    assert (image.mime_type, image.data) == ("image/png", DOT)
+
+
+async def test_a_file_of_theirs_is_an_attachment_and_a_reference_is_text() -> None:
+    @function_tool
+    def files() -> Any:
+        """Files."""
+        whole = ToolOutputFileContent(file_data=f"data:text/csv;base64,{DOT}", filename="a.csv")
+        return [whole, ToolOutputImage(image_url="https://example.org/x.png")]
+
+    result = await tw.Toolset([tw.Tool.from_openai_agents(files)]).call("files", {})
+    assert ([each.name for each in result.attachments], result.result) == (
+        ["a.csv"],
+        "File: https://example.org/x.png",
+    )

@@ -6,13 +6,21 @@ from functools import partial
 from typing import Any, cast
 
 from agents import FunctionTool
-from agents.tool import ToolOutputImage, ToolOutputText
+from agents.tool import (
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
+    ValidToolOutputPydanticModelsTypeAdapter,
+)
 from agents.tool_context import ToolContext
+from pydantic import ValidationError
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.results import Attachment, ToolResult, attached_text, media_name
 from toolwright.core.state.state import ThreadState
+from toolwright.core.text import brief
 from toolwright.core.tools.tool import FUNCTION_TIMEOUT, Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.wire.result import images, text_with_files
@@ -67,7 +75,7 @@ def tool_of(native: object, context: object) -> Tool:
 
     async def call(state: ThreadState, arguments: JSONObject) -> object:
         where = place(state.call_id or "call", arguments)
-        return await native.on_invoke_tool(where, where.tool_arguments)
+        return _returned(await native.on_invoke_tool(where, where.tool_arguments))
 
     rule = native.needs_approval
 
@@ -84,6 +92,41 @@ def tool_of(native: object, context: object) -> Tool:
         requires_approval=rule if isinstance(rule, bool) else needs_approval,
         timeout=FUNCTION_TIMEOUT if native.timeout_seconds is None else native.timeout_seconds,
     )
+
+
+def _returned(value: object) -> object:
+    """Convert the SDK's outputs of a tool to a result with texts and files. Any other value is unchanged."""
+    listed: list[object] = [*cast("list[object]", value)] if isinstance(value, list) else [value]
+    try:
+        outputs = [ValidToolOutputPydanticModelsTypeAdapter.validate_python(each) for each in listed]
+    except ValidationError:
+        return cast("object", value)
+    texts: list[str] = []
+    files: list[Attachment] = []
+    for each in outputs:
+        match each:
+            case ToolOutputText(text=text):
+                texts.append(text)
+            case ToolOutputImage(image_url=url, file_id=file_id):
+                _add_file(url, None, url or file_id, texts, files)
+            case ToolOutputFileContent(file_data=data, filename=name, file_url=url, file_id=file_id):
+                _add_file(data, name, url or file_id or name, texts, files)
+    text = "\n".join(texts) or (attached_text(files) if files else "")
+    return ToolResult.ok(text, tuple(files))
+
+
+def _add_file(
+    data: str | None, name: str | None, reference: str | None, texts: list[str], files: list[Attachment]
+) -> None:
+    """Add a file whose bytes are in the output, or its reference as text."""
+    head, _, encoded = (data or "").partition(";base64,")
+    if not (head.startswith("data:") and encoded):
+        texts.append(f"File: {brief(reference or 'without a name')}")
+        return
+    kind = head.removeprefix("data:") or "application/octet-stream"
+    word = "image" if kind.startswith("image/") else "file"
+    number = 1 + sum(each.mime_type == kind for each in files)
+    files.append(Attachment(name=name or media_name(kind, number, word), mime_type=kind, data=encoded))
 
 
 def _check_conditions(native: FunctionTool) -> None:
