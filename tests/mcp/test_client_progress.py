@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
-from toolwright.adapters.mcp.messages import ToolsDispatcher
+from toolwright.adapters.mcp.session import ToolsDispatcher
 
 pytestmark = pytest.mark.anyio
 

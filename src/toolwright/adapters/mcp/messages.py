@@ -1,21 +1,13 @@
-"""Messages of MCP servers: invalid tools are dropped, tasks, and results of tools as values, attachments and errors."""
+"""Messages of MCP servers: tasks, and results of tools as values, attachments and errors."""
 
 import asyncio
-import contextvars
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal, cast
 from urllib.parse import unquote, urlsplit
 
-import anyio.abc
 import mcp_types as types
-from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
-from mcp.shared.exceptions import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import MessageMetadata, SessionMessage
-from mcp_types import JSONRPCNotification, RequestId
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from toolwright.adapters.mcp.peer import error_for_answer, with_own_code
 from toolwright.core.arguments.errors import join_errors
 from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.arguments.validator import validation_errors
@@ -435,174 +427,5 @@ class RawResult(types.Result):
         return {**fields, "_meta": self.meta} if self.meta else fields
 
 
-HEADER_MARK = "x-mcp-header"
-"""Schema keyword of arguments that are also sent as headers."""
 CREATED = "toolwright/task"
 """Metadata key, in a result, of the task that was created instead of the result (2025-11-25)."""
-PROGRESS_PAUSE = 0.05
-"""Seconds between two delivered progress reports of one call."""
-MOST_TOKENS = 1_000
-"""Calls whose progress is reported within one pause; progress of further calls is dropped."""
-
-
-class _Progress:
-    """Progress of one call in the current pause: the latest report, and whether the end was delivered."""
-
-    __slots__ = ("ended", "latest", "pause")
-
-    def __init__(self, ended: bool, pause: "asyncio.Task[None]") -> None:
-        self.ended = ended
-        self.pause = pause
-        self.latest: Callable[[], None] | None = None
-
-
-class ToolsDispatcher(JSONRPCDispatcher):
-    """The SDK's dispatcher, extended for tool lists, tasks and progress.
-
-    `listed` are the tools of the last page as sent by the server, or None if it sent no list. `marked` are the names of
-    the tools whose arguments are also sent as headers. The SDK receives only the parts of tools that it needs, and
-    validates no results: this package does. `over` is set when the connection has ended.
-    """
-
-    listed: list[Any] | None  # whatever the server sent
-    marked: set[str]
-
-    def __init__(self, *streams: Any, over: asyncio.Event) -> None:  # types of the SDK
-        super().__init__(*streams)
-        self.listed, self.marked = [], set()
-        self._over = over
-        self._progress: dict[Any, _Progress] = {}  # by call token
-
-    async def send_raw_request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None,
-        opts: CallOptions | None = None,
-        *,
-        _related_request_id: RequestId | None = None,
-    ) -> dict[str, Any]:
-        """Return the answer to a request."""
-        try:
-            answer = await super().send_raw_request(
-                method, params, opts, _related_request_id=_related_request_id
-            )
-        except MCPError as error:
-            raise with_own_code(error) from error
-        if method == "tools/call" and isinstance(answer.get("task"), dict):
-            return {"content": [], "_meta": {CREATED: answer["task"]}}  # the SDK has no type for this result
-        if method == "tools/call":
-            return await _readable(answer)
-        if method != "tools/list":
-            return answer
-        listed = answer.get("tools")
-        self.listed = listed if isinstance(listed, list) else None
-        marked = await asyncio.to_thread(_marked, self.listed or [])
-        self.marked = {each["name"] for each in marked}
-        return {**answer, "tools": marked}
-
-    async def run(
-        self,
-        on_request: OnRequest,
-        on_notify: OnNotify,
-        on_notify_intercept: OnNotifyIntercept | None = None,
-        *,
-        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Receive until the connection has ended."""
-        try:
-            await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
-        finally:
-            self._over.set()
-            for each in self._progress.values():
-                each.pause.cancel()
-
-    async def _dispatch(
-        self,
-        item: SessionMessage | Exception,
-        on_request: OnRequest,
-        on_notify: OnNotify,
-        sender_ctx: contextvars.Context | None,
-    ) -> None:
-        """Deliver a message, or the error for the request whose answer the SSE transport could not parse."""
-        if isinstance(item, ValidationError):
-            # The first error is of the JSON, or of a request, which an answer is not: its input is the whole message.
-            [first, *_] = item.errors(include_url=False, include_context=False)
-            item = await asyncio.to_thread(error_for_answer, first["input"]) or item
-        await super()._dispatch(item, on_request, on_notify, sender_ctx)
-
-    def _dispatch_notification(
-        self,
-        msg: JSONRPCNotification,
-        metadata: MessageMetadata,
-        on_notify: OnNotify,
-        sender_ctx: contextvars.Context | None,
-    ) -> None:
-        """Deliver a notification.
-
-        Of a call's progress only the latest report per pause is delivered, because the SDK starts two tasks for each.
-        """
-        token = (msg.params or {}).get("progressToken")
-        if msg.method != "notifications/progress" or not isinstance(token, str | int):
-            return super()._dispatch_notification(msg, metadata, on_notify, sender_ctx)
-        params = msg.params or {}
-        is_end = params.get("total") is not None and params.get("progress") == params["total"]
-        progress = self._progress.get(token)
-        if progress is not None and (progress.ended or not is_end):
-            progress.latest = lambda: self._dispatch_notification(msg, metadata, on_notify, sender_ctx)
-            return None
-        if progress is None:
-            if len(self._progress) >= MOST_TOKENS:
-                return None
-            pause = asyncio.create_task(self._pause(token), name="mcp-progress-pause")
-            self._progress[token] = _Progress(is_end, pause)
-        else:
-            progress.ended, progress.latest = True, None
-        return super()._dispatch_notification(msg, metadata, on_notify, sender_ctx)
-
-    async def _pause(self, token: str | int) -> None:
-        await asyncio.sleep(PROGRESS_PAUSE)
-        latest = self._progress.pop(token).latest
-        if latest is not None and self._tg is not None:  # None if the session is ending
-            latest()
-
-
-async def _readable(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a call in a form that the SDK can read. Many parts are processed in a thread."""
-    content: Any = answer.get("content")  # whatever the server sent
-    many = isinstance(content, list) and len(cast("list[Any]", content)) > MANY_PARTS
-    return dict(await asyncio.to_thread(readable_answer, answer) if many else readable_answer(answer))
-
-
-def _marked(listed: list[Any]) -> list[dict[str, Any]]:
-    """Return the tools with arguments that are also sent as headers. The SDK validates only these."""
-    return [_needed(each) for each in listed if _is_usable(each) and _has_mark(each["inputSchema"])]
-
-
-def _has_mark(schema: Any) -> bool:  # whatever the server sent
-    within = [schema]
-    while within:
-        part = within.pop()
-        if isinstance(part, dict):
-            if HEADER_MARK in part:
-                return True
-            within += part.values()
-        elif isinstance(part, list):
-            within += part
-    return False
-
-
-def _is_usable(entry: Any) -> bool:  # whatever the server sent
-    match entry:
-        case {"name": str(), "inputSchema": {"type": "object"}}:
-            return True
-        case {"name": str(), "inputSchema": {"type": _}}:
-            return False
-        case {"name": str(), "inputSchema": dict()}:
-            return True
-        case _:
-            return False
-
-
-def _needed(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a tool from which the SDK reads which arguments are also sent as headers."""
-    return {"name": entry["name"], "inputSchema": {"type": "object", **entry["inputSchema"]}}
