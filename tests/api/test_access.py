@@ -128,6 +128,10 @@ FOR_PEOPLE = [
     Row("PUT", "/api/threads/{thread_id}/messages/{message_id}/pin", 404, 404, 404),
     # the message belongs to a space
     Row("DELETE", "/api/threads/{thread_id}/messages/{message_id}/pin", 404, 404, 404),
+    # the message belongs to a space
+    Row("PUT", "/api/threads/{thread_id}/messages/{message_id}/hidden", 404, 404, 404),
+    # the message belongs to a space
+    Row("DELETE", "/api/threads/{thread_id}/messages/{message_id}/hidden", 404, 404, 404),
     Row("GET", "/api/runs/{run_id}/stream", 200, 200, 404, stream=True),
     Row("POST", "/api/runs/{run_id}/cancel", 200, 200, 404),
     Row("POST", "/api/runs/{run_id}/retry", 409, 409, 404),  # the run is suspended, not failed

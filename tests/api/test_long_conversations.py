@@ -102,6 +102,19 @@ async def test_the_owner_pins_messages_and_no_one_else() -> None:
         assert read(await client.delete(path, headers=ADA), 200)["message"] == first
 
 
+async def test_the_owner_hides_messages_and_no_one_else() -> None:
+    async with long_talk() as (made, thread_id, _):
+        first = (await made.get(f"/api/threads/{thread_id}/messages", ADA))["messages"][0]
+        path, client = f"/api/threads/{thread_id}/messages/{first['id']}/hidden", made.api.client
+        read(await client.put(path, headers=BOB), 404)
+        read(await client.delete(path, headers=BOB), 404)
+        [hidden] = read(await client.put(path, headers=ADA), 200)["messages"]
+        assert hidden == {**first, "hiddenBy": hidden["hiddenBy"]}
+        assert hidden["hiddenBy"].startswith("person:")
+        assert (await made.get(f"/api/threads/{thread_id}/messages", ADA))["messages"][0] == hidden
+        assert read(await client.delete(path, headers=ADA), 200)["messages"] == [first]
+
+
 async def test_the_client_does_it_all() -> None:
     async with serving(talker(), [outside]) as api, client_of(api.port) as client:
         thread = await client.threads.create("tester")
@@ -114,6 +127,11 @@ async def test_the_client_does_it_all() -> None:
         assert not first.pinned
         assert (await client.threads.pin(thread.id, first.id)).pinned
         assert not (await client.threads.pin(thread.id, first.id, False)).pinned
+        [hidden] = await client.threads.hide_message(thread.id, first.id)
+        assert (hidden.id, hidden.hidden_by is None) == (first.id, False)
+        assert [each.hidden_by for each in await client.threads.hide_message(thread.id, first.id, False)] == [
+            None
+        ]
         assert (await client.threads.remove_summary(thread.id)).cause == "removed"
         with pytest.raises(NotFound):
             await client.threads.edit_summary(thread.id, "More.")

@@ -123,6 +123,10 @@ def test_what_is_left_out_of_a_thread_is_shown_edited_and_removed(shell: Shell) 
                 assert (await client.runs.wait(run_id, 30)).status == "completed"
             return thread.id, run_id
 
+    async def last_message(url: str, thread_id: str) -> str:
+        async with Client(url) as client:
+            return (await client.threads.messages(thread_id, 1_000))[-1].id
+
     with shell.start("serve", "app:app", "--port", "0") as server:
         url = url_of(server)
         thread_id, run_id = asyncio.run(talk(url, "Hello."))
@@ -135,6 +139,12 @@ def test_what_is_left_out_of_a_thread_is_shown_edited_and_removed(shell: Shell) 
         assert "Left out: messages up to " in shown and "SUMMARY" in shown
         prompt = shell.run("runs", "show", run_id, "--prompt").stdout
         assert "Summary of messages up to " in prompt and "summary " in prompt and "SUMMARY" in prompt
+        message_id = asyncio.run(last_message(url, thread_id))
+        hidden = shell.run("threads", "hide", thread_id, message_id).stdout
+        assert hidden == f"Hidden: assistant {message_id}\n"
+        assert shell.run("threads", "hide", thread_id, message_id, "--undo").stdout == hidden.replace(
+            "Hidden", "Sent again"
+        )
         edited = shell.run("threads", "summary", thread_id, "--edit", "Ada wants tea.").stdout
         assert "edited by service:cli" in edited and "Ada wants tea." in edited
         _, run_id = asyncio.run(talk(url, "Go on."))

@@ -405,3 +405,17 @@ async def test_what_is_shown_again_has_its_calls_beside_their_results() -> None:
         last = asked(model)[-1].messages
         assert last[0].content == "Both"
         check_pairs(last)
+
+
+async def test_a_summary_stays_when_a_message_is_hidden_and_shown_again() -> None:
+    model = talker()
+    async with journals.runtime(app(model)) as rt:
+        thread_id, row = await summarized(rt)
+        last = (await rt.threads.messages(thread_id, 1_000))[-1]
+        await rt.threads.hide_message(thread_id, last.id)
+        await rt.threads.hide_message(thread_id, last.id, False)
+        edited = await rt.threads.edit_summary(thread_id, "Ada wants tea.")
+        assert edited.cut == row.cut
+        await say(rt, thread_id, "Go on.")
+        prompt = (await sent_in(rt, thread_id))[-1]
+        assert "Ada wants tea." in prompt.messages[0].content and prompt.exact

@@ -299,6 +299,20 @@ def show_summary(
     run(thread_id, side, edit, app, remove=remove)
 
 
+@threads.command("hide")
+def hide_message(
+    thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],
+    message_id: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message's id.")],
+    *,
+    undo: Annotated[bool, typer.Option("--undo", help="Send the message again.")] = False,
+    app: AppOption = None,
+) -> None:
+    """Leave a message out of what models are sent, such as one that a provider refuses; calls with their results."""
+    from toolwright.cli.journal import hide_message as run  # noqa: PLC0415 - loads the store
+
+    run(thread_id, message_id, app, hidden=not undo)
+
+
 RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id.")]
 
 

@@ -147,6 +147,18 @@ def summary(thread_id: str, side: Side | None, text: str | None, target: str | N
         )
 
 
+def hide_message(thread_id: str, message_id: str, target: str | None, *, hidden: bool) -> None:
+    """Hide a message from models, or send it again, and print which messages were changed."""
+    app = _app_or_empty(target)
+
+    async def change() -> Sequence[Message]:
+        async with _runtime(app) as rt:
+            return await rt.threads.hide_message(thread_id, message_id, hidden, by="service:cli")
+
+    for message in run(change()):
+        print(f"{'Hidden' if hidden else 'Sent again'}: {message.role} {message.id}")
+
+
 def list_runs(
     status: RunStatus | None, agent: str | None, thread_id: str | None, limit: int, target: str | None
 ) -> None:
@@ -289,7 +301,8 @@ def _heading(message: Message) -> str:
     if message.role == "tool":
         return f"Result of {message.tool_name}, {message.call_id}"
     pinned = ", pinned" if message.pinned else ""
-    return f"{message.role.capitalize()}{pinned}"
+    hidden = "" if message.hidden_by is None else f", hidden by {message.hidden_by}"
+    return f"{message.role.capitalize()}{pinned}{hidden}"
 
 
 def _printable_lines(text: str) -> Iterator[str]:

@@ -106,6 +106,15 @@ class Threads:
         answer = await self._http.call("PUT" if pinned else "DELETE", path, repeat="lost")
         return read_field(Message, answer.json, "message")
 
+    async def hide_message(self, thread_id: str, message_id: str, hidden: bool = True) -> Items[Message]:
+        """Leave a message out of all requests to models, or send it again. Return the messages that were changed.
+
+        An answer with calls is hidden together with their results.
+        """
+        path = f"{_path(thread_id)}/messages/{segment(message_id)}/hidden"
+        answer = await self._http.call("PUT" if hidden else "DELETE", path, repeat="lost")
+        return read_list(Message, answer.json, "messages")
+
     async def compactions(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Compaction]:
         """Return the compactions of the thread's conversations with their summaries, oldest first."""
         query = {"limit": limit, "offset": offset}

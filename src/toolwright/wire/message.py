@@ -33,7 +33,7 @@ class Message(Shape, title="MessageShape"):
     """A message of a thread. `seq` is its position, absent until a run has read it.
 
     `within` is the id of the call of a prompt tool in which the message was written. A `pinned` message is never
-    omitted from a request to the model.
+    omitted from a request to the model; one with `hidden_by` is in none.
     """
 
     id: str
@@ -52,6 +52,7 @@ class Message(Shape, title="MessageShape"):
         tuple[Reference, ...], ABSENT, documented_as(list[dict[str, JsonValue]] | None)
     ] = ()
     pinned: Annotated[bool, ABSENT] = False
+    hidden_by: Absent[str] = None
     stack: Absent[str] = None
     created_at: datetime
 
@@ -83,6 +84,8 @@ def message_json(message: MessageRow) -> JSONObject:
         fields["attachments"] = [attachment_to_json(ref) for ref in message.attachments]
     if message.pinned:
         fields["pinned"] = True
+    if message.hidden_by is not None:
+        fields["hiddenBy"] = message.hidden_by
     if message.stack is not None:
         fields["stack"] = message.stack
     fields["createdAt"] = message.created_at.isoformat()

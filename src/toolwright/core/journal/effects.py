@@ -297,7 +297,19 @@ class Pin:
     most: int
 
 
-ContextEffect: TypeAlias = Compact | KeepTexts | Pin
+@value
+class Hide:
+    """Leave messages of a thread's top-level conversation out of all requests, or send them again if `by` is None.
+
+    Conflict: `message`, if one of them does not exist, if its run was skipped, or if it is hidden, or shown, already.
+    """
+
+    thread_id: str
+    seqs: tuple[int, ...]
+    by: str | None = None
+
+
+ContextEffect: TypeAlias = Compact | Hide | KeepTexts | Pin
 """Effects on the requests sent to the models of a thread."""
 
 

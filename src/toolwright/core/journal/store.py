@@ -77,17 +77,18 @@ class CallScope:
 class KnownMessages:
     """The messages of a thread that a worker keeps in memory after it has released the thread.
 
-    They are current as long as the thread has the same `epoch` and `seq`. Only the holder of the thread's epoch writes
-    messages, so no other process can have changed them.
+    They are current as long as the thread has the same `epoch`, `seq` and `hides`. Only the holder of the thread's
+    epoch writes messages, so no other process can have changed them but by hiding them.
     """
 
     epoch: int
     seq: int
     messages: tuple[Message, ...]
+    hides: int = 0
 
     def matches(self, thread: Thread) -> bool:
         """Return whether these are the thread's current messages."""
-        return (self.epoch, self.seq) == (thread.epoch, thread.seq)
+        return (self.epoch, self.seq, self.hides) == (thread.epoch, thread.seq, thread.hides)
 
 
 @value

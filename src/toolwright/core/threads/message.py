@@ -60,6 +60,7 @@ class Message:
     `seq` is its position (1, 2, 3 …), None until it is stored. A tool message answers the call `call_id`, whose id for
     the model is `model_call_id`. `native` is provider-specific content (thinking, signatures), which later requests
     replay. `kept` is false for the messages of a skipped run (D12). A `pinned` message is never omitted from a request.
+    A hidden message is not `kept`; `hidden_by` is the person or service that has hidden it.
     `sent` is the record of the request that an answer belongs to. `side` is the side that wrote the message, or for
     which it is. `by` is the prompt that wrote it, if a thread has had more than one. Messages of a prompt tool are not
     part of the top-level conversation; `within` is the tool's call.
@@ -84,5 +85,6 @@ class Message:
     native: JSON = None
     kept: bool = True
     pinned: bool = False
+    hidden_by: str | None = None
     sent: Sent | None = None
     created_at: datetime

@@ -21,7 +21,8 @@ class Thread:
     prompts have been activated since the handover. A child thread has a `link` to its parent. `report` is the parent's
     call that waits for its end, and `state` is the outcome of its last session. `faults` counts the failures of its
     model since the last answer; no request is sent before `not_before` (D21). `compacted` counts the compactions of its
-    conversations; messages at positions up to `cut` are omitted from all requests.
+    conversations; messages at positions up to `cut` are omitted from all requests. `hides` counts how often its owner
+    has hidden messages or shown them again.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Thread:
     not_before: datetime | None = None
     cut: int = 0
     compacted: int = 0
+    hides: int = 0
     created_at: datetime
 
     @property

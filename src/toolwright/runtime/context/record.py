@@ -71,7 +71,8 @@ class RunRecord:
         """The messages as stored, or None if some of them were deleted or left out."""
         if self._has_dropped or self.thread.compacted or not all(each.kept for each in self.root.messages):
             return None
-        return KnownMessages(epoch=self.epoch, seq=self.seq, messages=tuple(self.root.messages))
+        messages = tuple(self.root.messages)
+        return KnownMessages(epoch=self.epoch, seq=self.seq, messages=messages, hides=self.thread.hides)
 
     @property
     def has_read_all(self) -> bool:

@@ -18,7 +18,7 @@ from toolwright.core.env.env import SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.journal import units
-from toolwright.core.journal.effects import Compact, Pin
+from toolwright.core.journal.effects import Compact, Hide, Pin
 from toolwright.core.journal.store import Order
 from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, dumps, plain_names, unwritable
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_NAMES, MOST_PINNED
@@ -325,6 +325,52 @@ class Threads:
                 return changed(message, pinned=pinned)
             if answer.guard != "message":  # otherwise others were pinned in the meantime
                 raise NotFound(f"There is no thread {thread_id!r}.")
+
+    async def hide_message(
+        self, thread_id: str, message_id: str, hidden: bool = True, *, by: str = "service"
+    ) -> Sequence[Message]:
+        """Leave a message out of all requests to models, or send it again. Return the messages that were changed.
+
+        An answer with calls is hidden together with their results. The records keep it, with `by`, the person or
+        service that hides it. A run in progress sends it until it is suspended or ends. Raises `InvalidRequest` if a
+        call of the message has no result yet, or if its run was skipped; `NotFound` for a message that is not in the
+        thread's own conversation.
+        """
+        by_kind("hidden", hidden, bool, "true or false")
+        await self._require_existing(thread_id)
+        message = await self._store.message(thread_id, by_id("message", message_id))
+        if message is None or message.seq is None:
+            raise NotFound(f"There is no message {message_id!r} in the thread {thread_id!r}.")
+        if hidden and not message.kept and message.hidden_by is None:
+            raise InvalidRequest(f"The message {message_id!r} cannot be hidden: its run was skipped.")
+        group = await self._with_results(message)
+        chosen = [each for each in group if (each.hidden_by is None) == hidden]
+        if not chosen:
+            return group
+        seqs = tuple([each.seq for each in chosen if each.seq is not None])
+        effect = Hide(thread_id=thread_id, seqs=seqs, by=by if hidden else None)
+        unit = units.Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
+        answer = await self._store.commit(unit)
+        if isinstance(answer, units.Conflict):  # changed or deleted in the meantime
+            return await self.hide_message(thread_id, message_id, hidden, by=by)
+        return [changed(each, kept=not hidden, hidden_by=by if hidden else None) for each in chosen]
+
+    async def _with_results(self, message: Message) -> Sequence[Message]:
+        """Return the message with all that belongs to it: the answer that makes calls, and their results."""
+        if message.role == "user" or message.run_id is None or not (message.calls or message.call_id):
+            return [message]
+        of_run = [each for each in await self._store.run_messages(message.run_id) if each.within is None]
+        answer = next(
+            (each for each in of_run if message.call_id in [call.id for call in each.calls]), message
+        )
+        call_ids = {call.id for call in answer.calls}
+        results = [each for each in of_run if each.call_id in call_ids]
+        if len({each.call_id for each in results}) < len(call_ids):
+            raise InvalidRequest(
+                f"The message {message.id!r} cannot be hidden: one of its calls has no result yet. Wait for it, or "
+                "cancel the run."
+            )
+        return [answer, *results]
 
     async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Run:
         """Send a message, with files. Return the run that reads it, which can be a run in progress (D22).

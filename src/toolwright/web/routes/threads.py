@@ -317,6 +317,28 @@ async def unpin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, m
     return answer({"message": caller.presentation.message(message)})
 
 
+@router.put(
+    "/{thread_id}/messages/{message_id}/hidden",
+    responses=answers(MessageList, "The hidden messages.", errors=(404,)),
+)
+async def hide_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> ApiResponse:
+    """Leave a message out of all requests to models. An answer with calls is hidden together with their results."""
+    await serving.permits.thread(caller, thread_id)
+    messages = await serving.runtime.threads.hide_message(thread_id, message_id, by=caller.label)
+    return listed("messages", messages, caller.presentation.message)
+
+
+@router.delete(
+    "/{thread_id}/messages/{message_id}/hidden",
+    responses=answers(MessageList, "The messages that are sent again.", errors=(404,)),
+)
+async def show_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> ApiResponse:
+    """Send a hidden message to models again."""
+    await serving.permits.thread(caller, thread_id)
+    messages = await serving.runtime.threads.hide_message(thread_id, message_id, False)
+    return listed("messages", messages, caller.presentation.message)
+
+
 @router.get("/{thread_id}/compactions", responses=answers(CompactionList, "The compactions.", errors=(404,)))
 async def list_compactions(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0

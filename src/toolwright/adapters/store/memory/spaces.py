@@ -22,6 +22,7 @@ from toolwright.core.journal.effects import (
     Effect,
     Enter,
     Erase,
+    Hide,
     KeepTexts,
     MarkRead,
     Pin,
@@ -82,6 +83,9 @@ def _context(effect: ContextEffect, tables: Tables) -> None:
     if isinstance(effect, Pin):
         _pin(effect, tables)
         return
+    if isinstance(effect, Hide):
+        _hide(effect, tables)
+        return
     row = effect.compaction
     thread, key = tables.thread(row.thread_id), (row.thread_id, row.number)
     if key in tables.compactions:
@@ -90,6 +94,23 @@ def _context(effect: ContextEffect, tables: Tables) -> None:
     thread.compacted += 1
     thread.cut = thread.cut if effect.cut is None else effect.cut
     thread.posted += effect.told
+
+
+def _hide(effect: Hide, tables: Tables) -> None:
+    thread = tables.thread(effect.thread_id)
+    is_shown = effect.by is None
+    places = {
+        each.seq
+        for each in thread.messages
+        if each.within is None and (each.hidden_by is not None if is_shown else each.kept)
+    }
+    if not places.issuperset(effect.seqs):
+        raise GuardFailed("message")
+    thread.messages = [
+        changed(each, kept=is_shown, hidden_by=effect.by) if each.seq in effect.seqs else each
+        for each in thread.messages
+    ]
+    thread.hides += 1
 
 
 def _pin(effect: Pin, tables: Tables) -> None:

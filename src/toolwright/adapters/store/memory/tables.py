@@ -50,6 +50,7 @@ class ThreadRow:
     not_before: datetime | None = None
     cut: int = 0
     compacted: int = 0
+    hides: int = 0
     versions: tuple[MessageVersion, ...] = ()
     messages: list[Message] = field(default_factory=list[Message])
     inbox: dict[str, InboxEvent] = field(default_factory=dict[str, InboxEvent])
@@ -96,6 +97,7 @@ class ThreadRow:
             not_before=self.not_before,
             cut=self.cut,
             compacted=self.compacted,
+            hides=self.hides,
         )
 
     def promise(self, new_run: str) -> str:

@@ -31,6 +31,7 @@ from toolwright.core.journal.effects import (
     Effect,
     Enter,
     Erase,
+    Hide,
     KeepTexts,
     MarkRead,
     Pin,
@@ -96,6 +97,12 @@ def _context_ops(effect: ContextEffect, sql: Statements) -> list[Op]:
         else:
             pinned = Op(sql.unpin_message, place, "message")
         return [Op(sql.count_posted, {"thread_id": effect.thread_id}, "thread"), pinned]
+    if isinstance(effect, Hide):
+        of_thread: Params = {"thread_id": effect.thread_id}
+        changing = sql.show_message if effect.by is None else sql.hide_message
+        by: Params = {} if effect.by is None else {"by": effect.by}
+        hidden = [Op(changing, {**of_thread, **by, "seq": seq}, "message") for seq in effect.seqs]
+        return [Op(sql.count_hide, of_thread, "thread"), *hidden]
     row = effect.compaction
     counted: Params = {"thread_id": row.thread_id, "cut": effect.cut, "told": int(effect.told)}
     inserted = Op(sql.insert_compaction, COMPACTIONS.params(row), "compaction")

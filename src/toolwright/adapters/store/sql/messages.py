@@ -142,6 +142,7 @@ messages = sa.Table(
     sa.Column("created_at", Instant(), nullable=False),
     sa.Column("within", sa.Text),
     sa.Column("pinned", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("hidden_by", sa.Text),
     sa.PrimaryKeyConstraint("thread_id", "seq"),
     sa.Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
     sa.Index("messages_by_run", "run_id", "seq"),

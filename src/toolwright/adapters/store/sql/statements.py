@@ -236,6 +236,21 @@ class Statements:
             sa.update(messages).where(*by_key).values(pinned=sa.false()).returning(m.seq)
         )
 
+        hiding = sa.update(threads).where(threads.c.id == string("thread_id"))
+        self.count_hide = compiled(hiding.values(hides=threads.c.hides + 1).returning(threads.c.id))
+        self.hide_message = compiled(
+            sa.update(messages)
+            .where(*by_key, m.kept)
+            .values(kept=sa.false(), hidden_by=string("by"))
+            .returning(m.seq)
+        )
+        self.show_message = compiled(
+            sa.update(messages)
+            .where(*by_key, m.hidden_by.is_not(None))
+            .values(kept=sa.true(), hidden_by=sa.null())
+            .returning(m.seq)
+        )
+
         self.insert_compaction = self._once(compactions, "number")
         compacted = sa.update(threads).where(threads.c.id == string("thread_id"))
         self.count_compaction = compiled(

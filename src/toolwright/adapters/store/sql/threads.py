@@ -159,6 +159,7 @@ threads = sa.Table(
     sa.Column("not_before", Instant()),
     sa.Column("cut", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("compacted", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("hides", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Index("threads_by_parent", "parent_id", "created_at"),
     sa.Index("threads_by_user", "user_id", "created_at"),
     sa.Index("threads_by_time", "created_at"),

@@ -372,6 +372,8 @@ class Conversation:
                     badge("error", "bad")
                 if message.seq is not None and message.role != "tool" and not message.calls:
                     self._draw_pin(box("span", "row"), message)
+                if message.seq is not None:
+                    self._draw_hidden(box("span", "row"), message)
             with box("div", "body"):
                 if message.content and message.role == "tool":
                     plain_text(brief(message.content, 2_000), "div", "code small")
@@ -401,6 +403,29 @@ class Conversation:
                 else "Pin this message, so that it is always sent to the model"
             )
             icon_action("push_pin", label, lambda: self._visit.act(turn()))
+
+    def _draw_hidden(self, place: Element, message: Message) -> None:
+        """Render whether the message is hidden from models, with a button that changes it."""
+
+        async def turn() -> None:
+            await self._visit.permits.thread(self._visit.caller, self._thread_id)
+            is_hidden = message.hidden_by is not None
+            messages = await self._visit.runtime.threads.hide_message(
+                self._thread_id, message.id, not is_hidden, by=self._visit.caller.label
+            )
+            for each in messages:
+                if each.id == message.id:
+                    self._draw_hidden(place, each)
+
+        with place.clear():
+            if message.hidden_by is not None:
+                badge("hidden")
+                icon_action(
+                    "visibility", "Send this message to models again", lambda: self._visit.act(turn())
+                )
+            elif message.kept:
+                label = "Hide this message from models, with its calls and their results"
+                icon_action("visibility_off", label, lambda: self._visit.act(turn()))
 
     def _draw_call(self, message: Message, call: MessageCall, answer: Message | None) -> None:
         shown_call = ShownCall(
