@@ -201,8 +201,8 @@ class Prompt:
         tools: Tools or plain functions, names of the app's tools, prompts and agents, and `SubpromptConfig`,
             `SubagentToolConfig` or `agent.as_tool(…)`. An agent's name hands the conversation over to it.
             Default: none.
-        tool_choice: `"auto"` (default) lets the model choose, `"required"` makes it call a tool, `"none"` prevents
-            calls.
+        tool_choice: `"auto"` (default) lets the model choose, `"required"` makes it call a tool before it can answer in
+            a run, `"none"` prevents calls.
         tenvs: Typed values by name, defaults that the agent's and the thread's override (S2 §9.4). Default: none.
         env: Variables by name, text (a secret) or `{"value": …, "type": "text"}`: the last layer of `state.env(name)`
             (D5). Default: none.

@@ -164,6 +164,16 @@ def is_asked_again(messages: Sequence[Message], run_id: str, response: ModelResp
     return response.cut == "max_tokens" and bool(response.calls) and before < MOST_CUT
 
 
+def has_called(messages: Sequence[Message], run_id: str, by: str | None) -> bool:
+    """Return whether the prompt `by` has made a call in the run. Calls that were cut do not count."""
+    for message in reversed(messages):
+        if message.run_id != run_id:
+            return False
+        if message.calls and message.by == by and not message.id.startswith(_CUT):
+            return True
+    return False
+
+
 def as_cut(response: ModelResponse, cut: CutReason) -> ModelResponse:
     """Return an answer that is not whole, with its reason and as many calls as one unit can settle."""
     return changed(response, finish_reason=cut, calls=response.calls[:CALLS_PER_UNIT])

@@ -22,7 +22,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, arranged, as_read
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.files import FileKeeper
-from toolwright.runtime.model.answer import checked_response
+from toolwright.runtime.model.answer import checked_response, has_called
 from toolwright.runtime.model.context_window import (
     MOST_EDITS,
     ContextWindows,
@@ -266,12 +266,15 @@ class ModelAnswers:
         stable: str | None = None,
     ) -> ModelRequest:
         """Return the request. `stable` is the unchanging beginning of the system text, or None for all of it."""
-        form = active.form
+        form, choice = active.form, active.prompt.tool_choice
+        if choice == "required":
+            by = context.speaker if context.frame.call is None else active.prompt.name
+            choice = "auto" if has_called(context.frame.messages, context.run.id, by) else choice
         return ModelRequest(
             messages=tuple(messages),
             system=system,
             tools=active.tools.model_definitions,
-            tool_choice=active.prompt.tool_choice,
+            tool_choice=choice,
             step=number,
             who=active.who,
             load=self._files.load,
