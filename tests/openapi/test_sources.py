@@ -369,3 +369,57 @@ except tw.errors.MissingExtra as error:
     assert done.stdout.strip() == (
         "An OpenAPI document needs jsonref, which is not installed: pip install 'toolwright-agents[openapi]'."
     )
+
+
+def operation_at(path: str, operation: Any = None, **more: Any) -> dict[str, Any]:
+    return minimal(**more) | {"paths": {path: {"get": {"operationId": "get", **(operation or {})}}}}
+
+
+async def test_a_fragment_of_a_path_is_not_sent_and_its_query_is() -> None:
+    query = {"parameters": [{"name": "q", "in": "query", "schema": {"type": "string"}}]}
+    async with service() as api:
+        tools = tw.openapi(operation_at("/pets?beta=true#{kind}", query))
+        await api.call(tools, "get", {"q": "a b"})
+        assert api.last.target.startswith("/pets?")
+        assert sorted(api.last.target.partition("?")[2].split("&")) == ["beta=true", "q=a%20b"]
+        await api.call(tw.openapi(operation_at("/pets#1")), "get", {})
+        assert api.last.target == "/pets"
+
+
+async def test_auth_is_a_bearer_token_where_the_document_declares_no_scheme() -> None:
+    async with service() as api:
+        tools = tw.openapi(minimal(), auth="TOKEN", headers={"X-Team": "${env.TEAM}", "X-From": "us"})
+        assert sorted(each.name for each in tools["get"].variables) == ["TEAM", "TOKEN"]
+        await api.call(tools, "get", {}, {"TOKEN": "t", "TEAM": "red"})
+        assert api.last.headers["Authorization"] == "Bearer t"
+        assert (api.last.headers["X-Team"], api.last.headers["X-From"]) == ("red", "us")
+        open_to_all = tw.openapi(minimal(operation={"security": []}), auth="TOKEN")
+        assert open_to_all["get"].variables == ()
+
+
+def test_auth_is_sent_by_a_scheme_that_no_operation_names_or_is_refused() -> None:
+    one = tw.openapi(minimal(**scheme()), auth="MINE")["get"]
+    assert [each.name for each in one.variables] == ["MINE"]
+    components = {"components": {"securitySchemes": {"oauth": SCHEMES["oauth"], "oidc": SCHEMES["oidc"]}}}
+    chosen = tw.openapi(minimal(**components), auth={"oidc": "ID"})["get"]
+    assert [each.name for each in chosen.variables] == ["ID"]
+    with pytest.raises(DefinitionError, match="names none of the security schemes oauth, oidc"):
+        tw.openapi(minimal(**components), auth="MINE")
+    with pytest.raises(DefinitionError, match="its security scheme 'other' is not declared"):
+        tw.openapi(minimal(), auth={"other": "ID"})
+    assert tw.openapi(minimal(**components))["get"].variables == ()
+
+
+def test_details_that_the_sender_decides_do_not_lose_the_operation() -> None:
+    names = ["Idempotency-Key", "Accept-Encoding", "Content-Length", "X-Own"]
+    headers = [
+        {"name": name, "in": "header", "required": True, "schema": {"type": "string"}} for name in names
+    ]
+    repeated = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "a"]}
+    body = {"content": {"application/json": {"schema": {"type": "object", "properties": {"in": repeated}}}}}
+    document = minimal(servers=[{"url": "//zoo.test/v1"}])
+    document["paths"] = {"/a": {"post": {"operationId": "get", "parameters": headers, "requestBody": body}}}
+    tool = tw.openapi(document)["get"]
+    assert tool.execution is not None
+    assert tool.execution.url == "https://zoo.test/v1/a"
+    assert sorted(tool.parameters["properties"]) == ["X-Own", "in"]  # type: ignore[arg-type]  # an object

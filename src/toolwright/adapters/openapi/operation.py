@@ -30,6 +30,10 @@ Kind = Literal["json", "multipart", "urlencoded", "text", "file"]
 SLOT = re.compile(r"\{([^{}]*)\}")
 # headers that the specification says to ignore
 _IGNORED = frozenset({"accept", "content-type", "authorization"})
+# headers that the sender of a request sets itself
+_OWN_HEADERS = frozenset(
+    {"accept-encoding", "content-length", "host", "idempotency-key", "transfer-encoding"}
+)
 _MEDIA = re.compile(r"[\w.+*/-]+( *;[\w.+*/ =\"-]*)?", re.ASCII)
 _FORMS: Mapping[str, Kind] = {
     "application/x-www-form-urlencoded": "urlencoded",
@@ -67,7 +71,7 @@ class Request:
         """Return the schema and the execution of the tool."""
         schema: JSONObject = {"type": "object", "properties": self.properties}
         if self.required:
-            schema["required"] = [*self.required]
+            schema["required"] = [*dict.fromkeys(self.required)]
         schema["additionalProperties"] = False
         if definitions:
             schema["$defs"] = definitions
@@ -85,6 +89,7 @@ def read_request(
     """Return the schema and the execution of an operation. Raises `Refused`, and the libraries' errors."""
     if not path.startswith("/"):  # it would continue the host of the base URL
         raise Refused(f"its path {brief(repr(path), 100)} does not begin with '/'")
+    path = path.partition("#")[0]  # a fragment is not sent; documents use it to list a path several times
     reader = _schemas(document, "request")
     declared = [*_parameters(document, item, operation)]
     slots = SLOT.findall(path)
@@ -159,7 +164,7 @@ def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tup
             parameter = model_of(document, "Parameter", raw)
             merged[parameter.param_in.value, parameter.name] = (parameter, resolved(raw))
     for (place, name), each in merged.items():
-        if place == "header" and name.lower() in _IGNORED:
+        if place == "header" and name.lower() in _IGNORED | _OWN_HEADERS:
             continue
         if each[0].deprecated and not each[0].required and place != "path":
             continue
@@ -405,6 +410,8 @@ def add_security(config: JSONObject, document: Document, operation: Node, prefix
     """
     declared = part(operation, "security")
     requirements = declared if declared is not None else part(document.root, "security")
+    if requirements is None and isinstance(auth, str | Mapping):
+        requirements = _undeclared(config, document, auth)
     if auth is False or not isinstance(requirements, list) or not requirements:
         return
     choices = [[*entries(each)] for each in cast("list[Node]", requirements)]
@@ -423,6 +430,26 @@ def add_security(config: JSONObject, document: Document, operation: Node, prefix
             _send(config, scheme, _variable(name, prefix, auth, len(schemes)), name)
         return
     raise Refused(reason)
+
+
+def _undeclared(config: JSONObject, document: Document, auth: str | Mapping[str, str]) -> list[Node]:
+    """Return the requirements of an operation for which the document declares none, although there are credentials.
+
+    Without any scheme the credentials are sent as a bearer token. Raises `Refused` if there are several.
+    """
+    schemes = [*entries(document.root, "components", "securitySchemes")]
+    if isinstance(auth, Mapping):
+        return [dict.fromkeys(auth)]
+    if len(schemes) > 1:
+        names = brief(", ".join(schemes), 200)
+        raise Refused(
+            f"it names none of the security schemes {names}: set auth to a variable for one of them"
+        )
+    if schemes:
+        return [dict.fromkeys(schemes)]
+    bearer = model_of(document, "SecurityScheme", {"type": "http", "scheme": "bearer"})
+    _send(config, bearer, auth, "the service")
+    return []
 
 
 def _scheme(document: Document, name: str) -> Any:  # a model of the library

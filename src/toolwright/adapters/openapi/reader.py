@@ -378,6 +378,8 @@ class _ApiReader:
         )
         execution = cast("JSONObject", request["execution"])
         add_security(request, document, operation.node, self._prefix, form.auth)
+        if form.headers:
+            execution["headers"] = {**cast("JSONObject", execution.get("headers", {})), **form.headers}
         fields = self._fields(operation)
         if fields:
             execution["fields"] = fields
@@ -449,6 +451,8 @@ class _ApiReader:
             url = url.replace(f"{{{name}}}", str(variable.default))
         if self._url is not None:
             url = urljoin(self._url, url)
+        elif url.startswith("//"):
+            url = f"https:{url}"
         if not url.lower().startswith(("http://", "https://")):
             raise Refused(f"the server {brief(repr(url), 100)} has no host; set base_url")
         return literal(url).rstrip("/")

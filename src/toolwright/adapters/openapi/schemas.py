@@ -237,12 +237,13 @@ class SchemaReader:
 
     def _without_hidden(self, node: Mapping[str, Node], converted: JSONObject) -> None:
         required, properties = converted.get("required"), entries(node, "properties")
-        if isinstance(required, list) and properties:
+        if isinstance(required, list):
+            once = {str(each): each for each in required}  # a repeated name makes a schema invalid
             visible: list[JSON] = [
-                each for each in required if not self._is_hidden(properties.get(str(each)))
+                each for name, each in once.items() if not self._is_hidden(properties.get(name))
             ]
             converted["required"] = visible
-            if not visible:
+            if required and not visible:
                 del converted["required"]
 
     def _nullable(self, converted: JSONObject) -> JSONObject:

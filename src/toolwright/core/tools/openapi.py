@@ -75,6 +75,7 @@ class ApiForm(Form):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,40}$")] | None = None
     base_url: NonEmptyText | None = None
     auth: Annotated[bool | str | dict[str, str] | None, BeforeValidator(_auth)] = None
+    headers: dict[str, NonEmptyText] = Field(default_factory=dict[str, str])
     fields: Annotated[bool | list[str] | dict[str, list[str]], BeforeValidator(_selected_fields)] = False
     effects: dict[str, Effect] = Field(default_factory=dict[str, Effect])
     max_description: Annotated[int, Field(ge=20, le=100_000)] = DESCRIPTION
@@ -160,6 +161,7 @@ def openapi(
     name: str | None = None,
     base_url: str | None = None,
     auth: "bool | str | Mapping[str, str] | None" = None,
+    headers: Mapping[str, str] | None = None,
     fields: "bool | Sequence[str] | Mapping[str, Sequence[str]]" = False,
     effects: Mapping[str, Effect] | None = None,
     max_description: int = DESCRIPTION,
@@ -175,7 +177,8 @@ def openapi(
         name: prefix of the names of the tools and of the variables.
         base_url: the address of the service, instead of the document's first server. It is trusted.
         auth: the variable that holds the credentials, or a variable for each security scheme; False sends no
-            credentials.
+            credentials. If the document declares no scheme, the variable is sent as a bearer token.
+        headers: headers of every request, whose values can contain variables: `{"X-Team": "${env.TEAM}"}`.
         fields: True trims responses to the declared fields; paths such as `owner.login` keep only these fields, for all
             operations or by operation id.
         effects: `read_only`, `idempotent`, `destructive` or `none` by operation id, to override the method's default.
@@ -190,6 +193,7 @@ def openapi(
         "name": name,
         "baseUrl": base_url,
         "auth": auth,
+        "headers": headers or {},
         "fields": [*fields] if isinstance(fields, tuple) else fields,
         "effects": effects or {},
         "maxDescription": max_description,
