@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from toolwright.core.mcp.listing import MOST_LISTED, McpListing, read_listed, side_by_side
+from toolwright.core.mcp.listing import (
+    MOST_DESCRIPTION,
+    MOST_LISTED,
+    MOST_LISTED_TEXT,
+    McpListing,
+    read_listed,
+    side_by_side,
+)
 from toolwright.core.tools.mcp import McpCall, McpServer, McpToolOptions
 from toolwright.core.tools.tool import Tool
 
@@ -239,3 +246,26 @@ def test_a_name_that_is_taken_meanwhile_is_reported() -> None:
     tools, faults = side_by_side([listing("a", "get", "own")], {"own", "a__own"}, frozenset())
     assert [tool.name for tool in tools] == ["get"]
     assert "taken" in faults[0][1].message
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\u2066", "\ufeff", "\u200d", "\U000e0041"])
+def test_a_name_with_characters_that_nobody_sees_is_refused(hidden: str) -> None:
+    assert "invisible or a text direction" in fault(entry(f"add{hidden}"))
+
+
+def test_a_long_description_is_shortened_and_a_long_schema_is_refused() -> None:
+    [tool], [told] = read_listed(SERVER, [entry(description="x" * 30_000_000)])
+    assert len(tool.description) == MOST_DESCRIPTION
+    assert told.message == "Of its description of 30000000 characters the first 10000 are used."
+    wide = {"type": "object", "properties": {"a": {"description": "x" * 300_000}}}
+    assert "inputSchema has more than" in fault(entry(inputSchema=wide))
+
+
+def test_the_tools_of_one_server_have_a_limit_together() -> None:
+    wide = {"type": "object", "properties": {"a": {"description": "x" * 200_000}}}
+    tools, faults = read_listed(
+        SERVER, [*[entry(f"t{n}", inputSchema=wide) for n in range(12)], entry("last")]
+    )
+    assert [tool.name for tool in tools] == [f"t{n}" for n in range(10)]
+    assert [each.tool for each in faults] == ["t10", "t11", "last"]
+    assert f"more than {MOST_LISTED_TEXT} characters" in faults[0].message

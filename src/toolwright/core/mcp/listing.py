@@ -1,14 +1,23 @@
 """Listed tools of MCP servers, converted to our tools; and the merged tools of several servers."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal, TypeAlias
 
 from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.errors import DefinitionError, InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject, dumps, has_more_values, one_line, plain
-from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NESTING, MAX_SCHEMA_VALUES
+from toolwright.core.json_value import (
+    JSON,
+    JSONObject,
+    dumps,
+    has_more_values,
+    one_line,
+    plain,
+    surely_longer,
+)
+from toolwright.core.limits import MAX_ID, MAX_NESTING, MAX_SCHEMA, MAX_SCHEMA_VALUES
 from toolwright.core.text import brief, clean_text, sentence
 from toolwright.core.tools.mcp import McpCall, McpServer
 from toolwright.core.tools.tool import Tool
@@ -16,6 +25,16 @@ from toolwright.core.value import changed, value
 
 MOST_LISTED = 1_000
 """Maximum number of a server's tools for an agent; if there are more, tools named in `allowedTools` are selected."""
+MOST_DESCRIPTION = 10_000
+"""Maximum number of characters of a tool's description, which a model reads at every step; the rest is left out."""
+MOST_LISTED_TEXT = 2 * 1024 * 1024
+"""Maximum number of characters of the descriptions and schemas of a server's tools; further tools are left out."""
+_TOO_MUCH_TEXT = (
+    f"The server's tools have more than {MOST_LISTED_TEXT} characters: name those to use in allowedTools."
+)
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
 MOST_ERRORS = 20  # reported for one list
 MOST_ARGUMENTS = 100  # of a prompt
 MOST_URI = 4_000  # characters of a resource's URI
@@ -108,14 +127,19 @@ def _prompt(entry: JSON) -> McpPrompt | None:
 def _name(entry: JSON) -> str | None:
     """Return the name of an entry, or None if the name is invalid."""
     name = entry.get("name") if isinstance(entry, dict) else None
-    fits = isinstance(name, str) and name.strip() and one_line(name) and len(name) <= MAX_ID
-    return str(name) if fits else None
+    return name if isinstance(name, str) and _is_name(name) else None
+
+
+def _is_name(name: str) -> bool:
+    """Return whether a name can be shown: without characters that are invisible or change the direction of text."""
+    fits = bool(name.strip()) and one_line(name) and len(name) <= MAX_ID
+    return fits and (name.isascii() or _INVISIBLE.search(name) is None)
 
 
 def _described(entry: Mapping[str, JSON]) -> str | None:
     for text in (entry.get("description"), entry.get("title")):
         if isinstance(text, str) and text.strip():
-            return text[:MAX_DESCRIPTION]
+            return text[:MOST_DESCRIPTION]
     return None
 
 
@@ -125,7 +149,7 @@ def read_listed(
     """Return the listed tools that the agent is allowed to use, and the reasons why others are omitted."""
     tools: dict[str, Tool] = {}
     errors: list[ListingError] = []
-    count = 0
+    count, room = 0, MOST_LISTED_TEXT
     for entry in listed:
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or not isinstance(name, str):
@@ -142,12 +166,19 @@ def read_listed(
             continue
         try:
             output, ignored = _output(entry)
-            tools[name] = read_tool(server, name, entry, output)
+            tool = read_tool(server, name, entry, output)
+            room -= len(tool.description) + len(dumps(tool.parameters))
+            if room < 0:
+                raise DefinitionError(_TOO_MUCH_TEXT)
+            tools[name] = tool
         except (DefinitionError, InvalidJSON) as error:
             errors.append(ListingError(message=error.message, tool=shown))
             continue
         if ignored is not None:
             message = sentence(f"Its outputSchema is ignored: {ignored}")
+            errors.append(ListingError(message=message, tool=shown))
+        if isinstance(said := entry.get("description"), str) and len(said) > MOST_DESCRIPTION:
+            message = f"Of its description of {len(said)} characters the first {MOST_DESCRIPTION} are used."
             errors.append(ListingError(message=message, tool=shown))
     if count > MOST_LISTED:
         many = f"The server lists {count} tools; an agent has the first {MOST_LISTED}: name others in allowedTools."
@@ -196,8 +227,10 @@ def read_tool(
 
     Raises `DefinitionError` or `InvalidJSON` if the tool could not be called.
     """
-    if not name.strip() or not one_line(name) or len(name) > MAX_ID:
-        raise DefinitionError(f"The name of a tool is 1 to {MAX_ID} characters on one line.")
+    if not _is_name(name):
+        raise DefinitionError(
+            f"The name of a tool is 1 to {MAX_ID} characters on one line, none of them invisible or a text direction."
+        )
     schema = entry.get("inputSchema")
     if not isinstance(schema, dict):
         raise DefinitionError("Its inputSchema must be an object.")
@@ -205,6 +238,8 @@ def read_tool(
         raise DefinitionError("Its inputSchema must be an object schema.")
     if has_more_values(schema, MAX_SCHEMA_VALUES):
         raise DefinitionError(f"Its inputSchema holds more than {MAX_SCHEMA_VALUES} JSON values.")
+    if surely_longer(schema, MAX_SCHEMA):
+        raise DefinitionError(f"Its inputSchema has more than {MAX_SCHEMA} characters.")
     options = server.options(name)
     hints = entry.get("annotations")
     hinted = hints if isinstance(hints, dict) else {}
@@ -301,7 +336,7 @@ def _clean_notes(schema: JSON) -> None:
 def _description(server: McpServer, name: str, entry: Mapping[str, JSON], hints: Mapping[str, JSON]) -> str:
     for text in (entry.get("description"), entry.get("title"), hints.get("title")):
         if isinstance(text, str) and text.strip():
-            return clean_text(text[:MAX_DESCRIPTION])
+            return clean_text(text[:MOST_DESCRIPTION])
     return f"The tool {name!r} of the MCP server {server.name!r}."
 
 
