@@ -53,6 +53,7 @@ PUBLIC = [
     "SubpromptConfig",
     "TextContent",
     "TextDelta",
+    "TextReset",
     "Thread",
     "ThreadState",
     "Tool",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RunResult,
         StepDone,
         TextDelta,
+        TextReset,
     )
     from toolwright.core.dependencies.depends import Depends
     from toolwright.core.env.env import Variable
@@ -95,6 +96,7 @@ __all__ = [
     "SubpromptConfig",
     "TextContent",
     "TextDelta",
+    "TextReset",
     "Thread",
     "ThreadState",
     "Tool",
@@ -151,6 +153,7 @@ _MODULES = {
     "SubpromptConfig": "core.tools.relations",
     "TextContent": "core.results",
     "TextDelta": "core.agents.run_result",
+    "TextReset": "core.agents.run_result",
     "Thread": "core.threads.thread",
     "ThreadState": "core.state.state",
     "Tool": "core.tools.tool",

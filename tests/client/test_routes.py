@@ -527,6 +527,8 @@ async def test_no_route_is_left_out() -> None:
             "PATCH /api/threads/{thread_id}/summary", "DELETE /api/threads/{thread_id}/summary",
             "PUT /api/threads/{thread_id}/messages/{message_id}/pin",
             "DELETE /api/threads/{thread_id}/messages/{message_id}/pin",
+            "PUT /api/threads/{thread_id}/messages/{message_id}/hidden",
+            "DELETE /api/threads/{thread_id}/messages/{message_id}/hidden",
         "POST /api/entities", "GET /api/entities", "GET /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}",
         "DELETE /api/entities/{entity_id}", "PATCH /api/entities/{entity_id}/env",
         "POST /api/runs/{run_id}/tool-results", "GET /api/calls", "GET /api/calls/{call_id}", "POST /api/stream-tokens",

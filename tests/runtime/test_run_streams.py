@@ -1,11 +1,14 @@
 """Streams of runs as values: of threads and of runs, live and afterwards, complete for any length."""
 
+import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
 
 import toolwright as tw
 from toolwright.core.errors import NotFound
+from toolwright.core.model import AttemptStarted, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel, runtime
 
@@ -55,6 +58,46 @@ async def events_of(rt: Runtime, text: str = "Go.", *, late: bool = False) -> li
 
 def told(events: list[tw.RunEvent]) -> str:
     return "".join([each.text for each in events if isinstance(each, tw.TextDelta)])
+
+
+class Interrupted:
+    """A model whose first attempt breaks off after these pieces; a delta is published before it goes on."""
+
+    name = "test:interrupted"
+
+    def __init__(self, *pieces: str, whole: str, streams: bool = True) -> None:
+        self._pieces, self._whole, self._streams = pieces, whole, streams
+        self.read = asyncio.Event()
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        for piece in self._pieces:
+            yield TextDelta(piece)
+        await self.read.wait()
+        yield AttemptStarted(number=2)
+        if self._streams:
+            yield TextDelta(self._whole)
+        yield ModelResponse(text=self._whole)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_answer_that_broke_off_begins_again_after_a_reset(streams: bool) -> None:
+    model = Interrupted("The first ", "half", whole="The whole answer.", streams=streams)
+    events: list[tw.RunEvent] = []
+    text = ""
+    async with tw.stream(tw.Agent("agent", instructions="", model=model), "Go.") as stream:
+        async for event in stream:
+            events.append(event)
+            match event:
+                case tw.TextDelta(text=part):
+                    text += part
+                    model.read.set()
+                case tw.TextReset():
+                    text = ""
+                case _:
+                    pass
+    assert text == "The whole answer."
+    assert told(events) == "The first halfThe whole answer."
+    assert [type(each) for each in events].count(tw.TextReset) == 1
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["live", "afterwards"])

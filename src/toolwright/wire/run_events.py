@@ -13,6 +13,7 @@ from toolwright.core.agents.run_result import (
     RunResult,
     StepDone,
     TextDelta,
+    TextReset,
 )
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
@@ -53,8 +54,8 @@ class RunRecords(Protocol):
 class RunEvents:
     """Converts the events of one thread, or of one run, to values. Pass each event to `values`, in order.
 
-    The texts of all `TextDelta` of an answer, joined, are the answer: missed parts are taken from the complete message.
-    An answer that the model restarts after an interruption is yielded again from its beginning.
+    The texts of all `TextDelta` of an answer since its last `TextReset`, joined, are the answer: missed parts are taken
+    from the complete message. An answer that broke off is yielded again from its beginning, after a `TextReset`.
     """
 
     def __init__(self, records: RunRecords) -> None:
@@ -71,13 +72,18 @@ class RunEvents:
         """Yield the values of one event: none for most types, several if events were missed."""
         match type_:
             case "message.delta":
+                if payload.get("streamId") != self._stream and self._text:
+                    yield TextReset()
                 delta = self._new_text(payload)
                 if delta:
                     yield TextDelta(delta)
             case "message":
-                missed = await self._remaining_text(thread_id, cast("JSONObject", payload["message"]))
-                if missed:
-                    yield TextDelta(missed)
+                yielded, content = self._text, await self._answer_text(thread_id, payload)
+                if not content.startswith(yielded):
+                    yield TextReset()
+                    yielded = ""
+                if len(content) > len(yielded):
+                    yield TextDelta(content.removeprefix(yielded))
             case "tool.started":
                 yield await self._started(payload)
             case "tool.progress":
@@ -115,17 +121,18 @@ class RunEvents:
         self._text += delta
         return delta
 
-    async def _remaining_text(self, thread_id: str, message: JSONObject) -> str:
-        """Return the part of a complete answer that was not yielded yet."""
+    async def _answer_text(self, thread_id: str, payload: JSONObject) -> str:
+        """Return the text of a complete answer, or for another message the text yielded so far."""
+        message = cast("JSONObject", payload["message"])
         if message.get("role") != "assistant" or "parentCallId" in message:
-            return ""
+            return self._text
         for each in cast("list[JSONObject]", message.get("toolCalls", [])):
             self._arguments[str(each["id"])] = arguments_json(str(each["arguments"]))
         content, seq = message.get("content"), message.get("seq")
         if not isinstance(content, str):
-            content = await self._records.text(thread_id, seq) if isinstance(seq, int) else ""
-        yielded, self._text, self._stream = self._text, "", ""
-        return content.removeprefix(yielded) if content.startswith(yielded) else ""
+            content = await self._records.text(thread_id, seq) if isinstance(seq, int) else self._text
+        self._text, self._stream = "", ""
+        return content
 
     async def _started(self, payload: JSONObject) -> CallStarted:
         call_id, name = str(payload["toolCallId"]), str(payload["toolName"])

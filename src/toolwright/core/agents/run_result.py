@@ -60,7 +60,13 @@ __all__ = [
     "RunEvent",
     "StepDone",
     "TextDelta",
+    "TextReset",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class TextReset:
+    """The text of the current answer begins again: discard the parts of it so far. It broke off and was asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +130,6 @@ class RunDone:
     result: RunResult
 
 
-RunEvent: TypeAlias = TextDelta | CallStarted | CallProgress | CallDone | CallWaiting | StepDone | RunDone
+RunEvent: TypeAlias = (
+    TextDelta | TextReset | CallStarted | CallProgress | CallDone | CallWaiting | StepDone | RunDone
+)
