@@ -8,6 +8,7 @@ from tests.play import AT, committed, later
 
 from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.env.env import SigningKey
 from toolwright.core.journal.effects import Add, Delete, Put
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
@@ -46,12 +47,17 @@ def _task(owner: str, n: int) -> McpTask:
     )
 
 
+def _signing_key(owner: str, n: int) -> SigningKey:
+    return SigningKey(entity_id=owner, name=f"key {9 - n}", key="k", created_at=AT)
+
+
 MADE: dict[type[Record], Any] = {  # functions that create the nth record of an owner; later ones sort first
     Goal: _goal,
     Memory: _memory,
     Plan: _plan,
     FrontEnd: _front_end,
     McpTask: _task,
+    SigningKey: _signing_key,
 }
 
 

@@ -157,7 +157,7 @@ class Judged(RequestForm):
 
 async def test_small_bodies_are_validated_at_once_and_large_ones_in_a_thread() -> None:
     app = FastAPI()
-    app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None, tokens=None)  # type: ignore[arg-type]  # neither is needed here
+    app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None)  # type: ignore[arg-type]  # neither is needed here
 
     async def told(judged: Annotated[Judged, Depends(reads(Judged))]) -> str:
         return judged.by

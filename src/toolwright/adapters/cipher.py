@@ -11,6 +11,7 @@ from tempfile import NamedTemporaryFile
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from toolwright.core.env.env import derived_key
 from toolwright.core.errors import CannotSeal, CannotUnseal, DefinitionError
 from toolwright.core.text import sentence
 
@@ -22,6 +23,7 @@ class FernetCipher:
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._fernets = {_name(key): _fernet(key, number) for number, key in enumerate(keys, 1)}
+        self._secrets = [urlsafe_b64decode(key) for key in dict.fromkeys(keys)]
 
     @property
     def key(self) -> str | None:
@@ -30,6 +32,9 @@ class FernetCipher:
     @property
     def keys(self) -> tuple[str, ...]:
         return tuple(self._fernets)
+
+    def derived(self, purpose: str) -> Sequence[bytes]:
+        return [derived_key(secret, purpose) for secret in self._secrets]
 
     def seal(self, text: str) -> tuple[str, str]:
         for name, fernet in self._fernets.items():
@@ -67,6 +72,9 @@ class KeyFileCipher:
     @property
     def keys(self) -> tuple[str, ...]:
         return self._read().keys
+
+    def derived(self, purpose: str) -> Sequence[bytes]:
+        return self._read().derived(purpose)
 
     def seal(self, text: str) -> tuple[str, str]:
         cipher = self._read()

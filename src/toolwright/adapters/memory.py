@@ -2,12 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TypeAlias
 
 from toolwright.adapters.sandbox.handle import CodeExecutions, Handle, Log
+from toolwright.core.env.env import derived_key
 from toolwright.core.errors import CannotUnseal, NotFound
 from toolwright.core.state.sandbox import CodeLimits, CodeOptions, CodeResult, admit
 
@@ -20,6 +21,10 @@ class MemoryCipher:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._secret = secrets.token_bytes(32)
+
+    def derived(self, purpose: str) -> Sequence[bytes]:
+        return [derived_key(self._secret, purpose)]
 
     def seal(self, text: str) -> tuple[str, str]:
         token = secrets.token_urlsafe(16)

@@ -93,6 +93,10 @@ class Cipher(Protocol):
         """Return the names of all keys that can decrypt. The first one encrypts."""
         ...
 
+    def derived(self, purpose: str) -> Sequence[bytes]:
+        """Return a key for another purpose from each of the keys, in their order."""
+        ...
+
     def seal(self, text: str) -> tuple[str, str]:
         """Return the encrypted text and the name of the key. Raises `CannotSeal` without a key."""
         ...

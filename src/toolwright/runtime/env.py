@@ -6,21 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
+from secrets import token_hex
 from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import EnvChange, EnvKind, EnvRow, EnvVar
+from toolwright.core.env.env import EnvChange, EnvKind, EnvRow, EnvVar, SigningKey, derived_key
 from toolwright.core.env.logs import logger
 from toolwright.core.env.redact import LONG, NOTHING, Redactor
 from toolwright.core.errors import CannotUnseal
+from toolwright.core.journal.effects import Add
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Committed, Reseal
+from toolwright.core.journal.units import Apply, Committed, Reseal
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.ports import Cipher, Clock, NewId
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import changed
+from toolwright.core.value import changed, key_of
 
 log = logger("toolwright.secrets")
 
@@ -218,6 +220,10 @@ class Environment:
             self._opened.popitem(last=False)
         return text
 
+    def derived(self, purpose: str) -> Sequence[bytes]:
+        """Return a key for another purpose from each of the keys."""
+        return self._cipher.derived(purpose)
+
     @property
     def key(self) -> str | None:
         """The id of the key that encrypts, or None."""
@@ -277,13 +283,36 @@ BATCH = 500
 
 
 class Keys:
-    """The keys that encrypt secrets."""
+    """The keys that encrypt secrets, and those derived from them."""
 
     def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:
         self._store = store
         self._environment = environment
         self._clock = clock
         self._new_id = new_id
+        self._random: bytes | None = None
+
+    async def signing(self, purpose: str) -> Sequence[bytes]:
+        """Return the keys that sign texts for a purpose: the first signs, all verify.
+
+        They are derived from the keys that encrypt secrets, or from a random key in the journal if there are none.
+        """
+        derived = self._environment.derived(purpose)
+        if derived:
+            return derived
+        if self._random is None:
+            self._random = await self._stored_key()
+        return [derived_key(self._random, purpose)]
+
+    async def _stored_key(self) -> bytes:
+        """Return the random key in the journal, created with its first use in any process."""
+        now = self._clock.now()
+        new = SigningKey(key=token_hex(32), created_at=now)
+        stored = await self._store.records.one(SigningKey, *key_of(new))
+        while stored is None:
+            await self._store.commit(Apply(token=self._new_id("unit"), at=now, effects=(Add(record=new),)))
+            stored = await self._store.records.one(SigningKey, *key_of(new))
+        return bytes.fromhex(stored.key)
 
     async def renew(self) -> int:
         """Re-encrypt secrets of other keys with the first key. Return their number.

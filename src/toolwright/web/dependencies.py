@@ -1,6 +1,6 @@
 """Dependencies of routes: their router, the services of their gateway, and callers authenticated for a scope."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -12,7 +12,16 @@ from starlette.requests import HTTPConnection
 from toolwright.core.errors import Forbidden, StoreError, Unauthorized
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers import CALLER, Frames, Names
-from toolwright.web.auth.access import Access, Caller, OneTimeTokens, TokenIdentity, person, scope_of
+from toolwright.web.auth.access import (
+    STREAM_LIFE,
+    Access,
+    Caller,
+    OneTimeTokens,
+    SignedCallers,
+    TokenIdentity,
+    person,
+    scope_of,
+)
 from toolwright.web.auth.permits import Permits
 from toolwright.web.options import GatewayOptions, GatewayPart
 from toolwright.web.requests import refuse_unknown
@@ -26,7 +35,7 @@ class Serving:
 
     options: GatewayOptions
     access: Access
-    tokens: OneTimeTokens
+    tokens: OneTimeTokens = field(init=False)
     frames: Mapping[Names, Frames] = field(init=False)
     opened: Runtime | None = None
     mcp: GatewayPart | None = None
@@ -34,6 +43,15 @@ class Serving:
 
     def __post_init__(self) -> None:
         self.frames = {"s3": Frames("s3"), "s4": Frames("s4")}
+        self.tokens = OneTimeTokens(self.options.clock, self.signed_callers("stream token"), STREAM_LIFE)
+
+    async def signing_keys(self, purpose: str) -> Sequence[bytes]:
+        """Return the keys that sign texts for a purpose: the first signs, all verify."""
+        return await self.runtime.keys.signing(purpose)
+
+    def signed_callers(self, purpose: str) -> SignedCallers:
+        """Return the texts that name a caller for one purpose."""
+        return SignedCallers(self.access, self.signing_keys, purpose)
 
     @property
     def runtime(self) -> Runtime:

@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Lifespan
 
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.auth.access import STREAM_LIFE, Access, OneTimeTokens
+from toolwright.web.auth.access import Access
 from toolwright.web.dependencies import Serving
 from toolwright.web.middleware import (
     HEADERS,
@@ -107,11 +107,8 @@ async def end_parts(serving: Serving) -> None:
 
 
 def _serving(options: GatewayOptions) -> Serving:
-    return Serving(
-        options=options,
-        access=Access(options.secret_keys, options.cors_origins, options.public_keys, options.verify_token),
-        tokens=OneTimeTokens(options.clock, options.secret_keys, "stream token", STREAM_LIFE),
-    )
+    access = Access(options.secret_keys, options.cors_origins, options.public_keys, options.verify_token)
+    return Serving(options=options, access=access)
 
 
 def _warm_up() -> None:

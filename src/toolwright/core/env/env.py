@@ -1,5 +1,9 @@
-"""Environment values: plain texts and secrets by name, variables that tools declare, and tenvs (D5, D6)."""
+"""Environment values: plain texts and secrets by name, variables that tools declare, and tenvs (D5, D6).
 
+Also the keys that are derived from those that encrypt secrets.
+"""
+
+import hmac
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +14,7 @@ from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, unwritable
 from toolwright.core.limits import MOST_NAMES
 from toolwright.core.text import brief, sentence
-from toolwright.core.value import value
+from toolwright.core.value import Record, Stored, value
 
 EnvType: TypeAlias = Literal["text", "secret"]
 EnvKind: TypeAlias = Literal["env", "tenv"]
@@ -59,6 +63,27 @@ class EnvChange:
     kind: EnvKind
     name: str
     row: EnvRow | None = None
+
+
+@value
+class SigningKey(Record):
+    """A random key that signs the tokens of a server without encryption keys. Its owner is empty: the server."""
+
+    STORED = Stored(key=("entity_id", "name"), owner="entity_id", order=("name",))
+
+    entity_id: str = ""
+    name: str = "tokens"
+    key: str
+    created_at: datetime
+
+    def __repr__(self) -> str:
+        return f"SigningKey(name={self.name!r})"  # a key is never echoed
+
+
+def derived_key(secret: bytes, purpose: str) -> bytes:
+    """Return a key of 32 bytes for that purpose, which reveals nothing about the secret (HKDF-SHA256, RFC 5869)."""
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    return hmac.digest(extracted, f"toolwright {purpose}".encode() + b"\x01", "sha256")
 
 
 def always_secret(_: str) -> EnvType:

@@ -6,15 +6,15 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from toolwright.core.errors import DefinitionError, Forbidden, Unauthorized
 from toolwright.core.journal.store import CallVisibility
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.spaces import Entity
 from toolwright.core.tools.http.addresses import is_loopback
@@ -119,6 +119,11 @@ class ServiceKey:
             )
         return cls(key=key.strip(), name=name, scope=scope)
 
+    @property
+    def caller(self) -> "Caller":
+        """The service as a caller."""
+        return Caller(kind="service", name=self.name, scope=self.scope, key=self.key)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -134,6 +139,7 @@ class Caller:
     claims: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False, hash=False)
     name: str | None = None
     scope: Scope = "all"
+    key: str | None = field(default=None, repr=False)
 
     @property
     def label(self) -> str:
@@ -202,8 +208,8 @@ class Access:
     ) -> None:
         if public_keys and verify_token is None:
             raise DefinitionError("Public keys require a way to verify people's tokens.")
-        self._services = [ServiceKey.read(entry) for entry in secret_keys]
-        self._secret = _Keys(tuple(each.key for each in self._services))
+        self.services = [ServiceKey.read(entry) for entry in secret_keys]
+        self._secret = _Keys(tuple(each.key for each in self.services))
         self._public = _Keys(public_keys)
         self._verify = verify_token
         self.keyed = bool(secret_keys or public_keys)
@@ -277,8 +283,7 @@ class Access:
         index = self._secret.find(key)
         if index is None:
             raise Unauthorized("The secret key is wrong.")
-        service = self._services[index]
-        return Caller(kind="service", name=service.name, scope=service.scope)
+        return self.services[index].caller
 
 
 class _Keys:
@@ -320,51 +325,113 @@ UseOnce: TypeAlias = Callable[[str, datetime], Awaitable[bool]]
 """Marks a key as used until that time. Returns whether it was unused before."""
 
 
+SigningKeys: TypeAlias = Callable[[str], Awaitable[Sequence[bytes]]]
+"""Returns the keys that sign texts for a purpose: the first signs, all verify."""
+
+
 class Signature:
-    """Signs bytes for one purpose, with a key derived from the server's keys, or a key of this process without keys."""
+    """Signs bytes for one purpose."""
 
-    def __init__(self, keys: Sequence[str], purpose: str) -> None:
-        seed = "\n".join(keys).encode("utf-8", "surrogateescape") or secrets.token_bytes(32)
-        self._key = hmac.digest(seed, purpose.encode(), "sha256")
+    def __init__(self, keys: SigningKeys, purpose: str) -> None:
+        self._keys, self._purpose = keys, purpose
 
-    def seal(self, content: bytes) -> str:
+    async def seal(self, content: bytes) -> str:
         """Return the content with its signature, as text for a cookie or a query."""
         body = base64.urlsafe_b64encode(content)
-        return f"{body.decode()}.{self._of(body)}"
+        return f"{body.decode()}.{(await self.marks(body))[0]}"
 
-    def open(self, sealed: str) -> bytes | None:
-        """Return the content of a text that was signed with this key, or None for any other text."""
+    async def open(self, sealed: str) -> bytes | None:
+        """Return the content of a text that was signed with one of the keys, or None for any other text."""
         body, _, signature = sealed.partition(".")
-        sent = signature.encode("utf-8", "replace")
-        if not hmac.compare_digest(sent, self._of(body.encode("utf-8", "replace")).encode()):
+        marks = await self.marks(body.encode("utf-8", "replace"))
+        if not _is_one_of(signature, marks):
             return None
         return base64.urlsafe_b64decode(body)
 
-    def _of(self, body: bytes) -> str:
-        return hmac.new(self._key, body, hashlib.sha256).hexdigest()
+    async def marks(self, content: bytes) -> Sequence[str]:
+        """Return what each of the keys makes of the content."""
+        keys = await self._keys(self._purpose)
+        return [hmac.new(key, content, hashlib.sha256).hexdigest() for key in keys]
+
+
+def _is_one_of(sent: str, marks: Iterable[str]) -> bool:
+    """Compare with all of them, in constant time."""
+    text = sent.encode("utf-8", "replace")
+    same = [hmac.compare_digest(text, each.encode()) for each in marks]
+    return any(same)
+
+
+class SignedCallers:
+    """Signed texts that name a caller for one purpose.
+
+    A service is named by a mark of its key, which tells nothing about the key, so that its rights are those of the key
+    when the text is read. A person is named by their entity; whether it still exists is checked by the reader.
+    """
+
+    def __init__(self, access: Access, keys: SigningKeys, purpose: str) -> None:
+        self._access = access
+        self._signature = Signature(keys, purpose)
+
+    async def seal(self, caller: Caller, content: JSONObject) -> str:
+        """Return the signed text."""
+        mark = None if caller.key is None else (await self._mark_of(caller.key))[0]
+        named: JSONObject = {
+            "entity": caller.entity_id,
+            "external": caller.external_id,
+            "key": mark,
+            **content,
+        }
+        return await self._signature.seal(json.dumps(named, ensure_ascii=False).encode())
+
+    async def open(self, sealed: str) -> tuple[Caller, dict[str, Any]] | None:
+        """Return the caller and the content. None if another key has signed the text, or the service's key is gone."""
+        written = await self._signature.open(sealed)
+        if written is None:
+            return None
+        content: dict[str, Any] = json.loads(written)  # as serialized by `seal`
+        if content["entity"] is not None:
+            return Caller(
+                kind="person", entity_id=content["entity"], external_id=content["external"]
+            ), content
+        service = await self._service(content["key"])
+        return None if service is None else (service, content)
+
+    async def _service(self, mark: str | None) -> Caller | None:
+        if mark is None:
+            return None if self._access.keyed else SERVICE
+        for service in self._access.services:
+            if _is_one_of(mark, await self._mark_of(service.key)):
+                return service.caller
+        return None
+
+    async def _mark_of(self, key: str) -> Sequence[str]:
+        return await self._signature.marks(b"key " + key.encode("utf-8", "surrogateescape"))
 
 
 class OneTimeTokens:
-    """One-time tokens for one purpose, with a lifetime. A token contains its caller. The journal stores used tokens."""
+    """One-time tokens with a lifetime. A token names its caller. The journal stores used tokens."""
 
-    def __init__(self, clock: Clock, keys: Sequence[str], purpose: str, life: timedelta) -> None:
+    def __init__(self, clock: Clock, callers: SignedCallers, life: timedelta) -> None:
         self._clock, self._life = clock, life
-        self._signature = Signature(keys, f"toolwright {purpose}")
+        self._callers = callers
 
-    def issue(self, caller: Caller) -> tuple[str, datetime]:
+    async def issue(self, caller: Caller) -> tuple[str, datetime]:
         """Return a new token that acts for `caller`, and its expiry."""
         expires_at = self._clock.now() + self._life
-        content: list[JSON] = [secrets.token_urlsafe(12), expires_at.timestamp(), caller.kind, caller.scope]
-        content += [caller.entity_id, caller.external_id, caller.name]
-        return self._signature.seal(json.dumps(content, ensure_ascii=False).encode()), expires_at
+        content: JSONObject = {"id": secrets.token_urlsafe(12), "until": expires_at.timestamp()}
+        return await self._callers.seal(caller, content), expires_at
 
     async def redeem(self, token: str, use_once: UseOnce) -> Caller | None:
-        """Return the caller that the token acts for and mark it as used, or None if it is unknown, used or expired."""
-        content = self._signature.open(token[:LONGEST])
-        if content is None:
+        """Return the caller that the token acts for and mark it as used.
+
+        None if the token is unknown, used or expired, or the service's key was removed.
+        """
+        opened = await self._callers.open(token[:LONGEST])
+        if opened is None:
             return None
-        id_, until, kind, scope, entity_id, external_id, name = json.loads(content)
+        caller, content = opened
         now = self._clock.now()
-        if until <= now.timestamp() or not await use_once(f"token:{id_}", now + self._life + MARGIN):
+        until = now + self._life + MARGIN
+        if content["until"] <= now.timestamp() or not await use_once(f"token:{content['id']}", until):
             return None
-        return Caller(kind=kind, entity_id=entity_id, external_id=external_id, name=name, scope=scope)
+        return caller

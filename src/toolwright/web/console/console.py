@@ -74,7 +74,7 @@ class Console:
     """ASGI application: authenticates visitors like every route. NiceGUI, started on demand, serves the pages."""
 
     def __init__(self, serving: Serving, tool_uis: Sequence[ToolUI] = ()) -> None:
-        sessions = Sessions(serving.options.clock, serving.options.secret_keys)
+        sessions = Sessions(serving.options.clock, serving.signed_callers)
         self.site = ConsoleApp(
             serving=serving,
             sessions=sessions,
@@ -102,7 +102,7 @@ class Console:
         """Accept a page's WebSocket if the visitor is signed in and the page is from this console."""
         try:
             self._check_origin(scope)
-            session = self._session(scope)
+            session = await self._session(scope)
         except ToolwrightError:
             session = None
         if session is None or not await self.site.knows(session):
@@ -164,14 +164,14 @@ class Console:
         if origin is not None and origin.partition("://")[2] != host:
             raise Forbidden(f"The origin {origin!r} is not the console's own.")
 
-    def _session(self, scope: Scope) -> Session | None:
+    async def _session(self, scope: Scope) -> Session | None:
         if not self._serving.access.keyed:
             return OPEN
-        return self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
+        return await self._sessions.read(HTTPConnection(scope).cookies.get(COOKIE))
 
     async def _visitor(self, scope: Scope, path: str) -> Session | None:
         """Return the session of a request for a page or a file. A person's session ends when they are deleted."""
-        session = self._session(scope)
+        session = await self._session(scope)
         if session is None or path.startswith("/_nicegui") or await self.site.knows(session):
             if session is not None:
                 scope[CALLER] = session.caller.label
@@ -193,17 +193,19 @@ class Console:
                 return sign_in_page(then, takes_people=takes_people, error=error.message, status=401)
         elif code is not None:
             caller = await self._sessions.links.redeem(code, self._serving.runtime.clients.use_once)
-            if caller is None:
+            session = None
+            if caller is not None and caller.scope == "all":
+                session = await self.site.renewed(self._sessions.begin(caller))
+            if session is None or not await self.site.knows(session):
                 error = "This link was already used or has expired. Sign in with a key."
                 return sign_in_page(then, takes_people=takes_people, error=error, status=401)
-            session = self._sessions.begin(caller)
         else:
             return sign_in_page(then, takes_people=takes_people)
         session = await self.site.renewed(session)
         response = RedirectResponse(then, 303)
         response.set_cookie(
             COOKIE,
-            self._sessions.seal(session),
+            await self._sessions.seal(session),
             path=PATH,
             secure=request.url.scheme == "https",
             httponly=True,
@@ -234,11 +236,11 @@ class Console:
             if entity is None:
                 raise NotFound(f"There is no person {entity_id!r}.")
             caller = person(entity)
-        path = f"{PATH}/sign-in?link={self._sessions.links.issue(caller)[0]}"
+        path = f"{PATH}/sign-in?link={(await self._sessions.links.issue(caller))[0]}"
         return answer({"path": path, "expiresIn": round(LINK_LIFE.total_seconds() * 1_000)}, 201)
 
     async def _sign_out(self, request: Request) -> Response:
-        session = self._session(request.scope)
+        session = await self._session(request.scope)
         if session is not None:
             await self.site.sign_out(session, everywhere="everywhere" in request.query_params)
         response = RedirectResponse(f"{PATH}/sign-in", 303)

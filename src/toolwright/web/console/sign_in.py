@@ -3,11 +3,11 @@
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from html import escape
 from string import Template
-from typing import Any, Final, cast
+from typing import Final, cast
 from urllib.parse import parse_qs, quote
 
 from nicegui import events, ui
@@ -20,13 +20,13 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.text import brief
 from toolwright.core.value import value
-from toolwright.web.auth.access import SERVICE, Caller, OneTimeTokens, Signature
+from toolwright.web.auth.access import SERVICE, Caller, OneTimeTokens, SignedCallers
 from toolwright.web.console.widgets import badge, box, plain_text
 
 COOKIE = "toolwright_session"
 LIFE = timedelta(hours=12)
 LINK_LIFE = timedelta(minutes=10)
-ROOM = 2_800  # bytes of a session: with signature and base64 it still fits into a cookie
+ROOM = 2_600  # bytes of a session without its caller: with signature and base64 it still fits into a cookie
 # claims about the token, not about the person
 _TOKEN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
 LONGEST_COOKIE = 4_096  # characters
@@ -55,15 +55,15 @@ OPEN = Session(id="open", caller=SERVICE)
 class Sessions:
     """Sessions of one server.
 
-    A cookie contains its session, signed with a key derived from the server's secret keys: it survives a restart, and
-    ends when those keys change. Without secret keys it ends with the process. The journal stores signed-out sessions,
-    see `ConsoleApp.sign_out`; this process caches its own. `links` sign in once, within ten minutes.
+    A cookie contains its session, signed by `Keys.signing`. It ends when its key or person is removed. The journal
+    stores signed-out sessions, see `ConsoleApp.sign_out`; this process caches its own. `links` sign in once, within ten
+    minutes.
     """
 
-    def __init__(self, clock: Clock, secret_keys: Sequence[str]) -> None:
+    def __init__(self, clock: Clock, signed_callers: Callable[[str], SignedCallers]) -> None:
         self._clock = clock
-        self._signature = Signature(secret_keys, "toolwright console session")
-        self.links = OneTimeTokens(clock, secret_keys, "console link", LINK_LIFE)
+        self._callers = signed_callers("console session")
+        self.links = OneTimeTokens(clock, signed_callers("console link"), LINK_LIFE)
         self._ended: dict[str, float] = {}
 
     def begin(self, caller: Caller) -> Session:
@@ -73,40 +73,24 @@ class Sessions:
         until = min(until, caller.until or until)
         return Session(id=secrets.token_urlsafe(16), caller=caller, begun=now, until=until)
 
-    def seal(self, session: Session) -> str:
+    async def seal(self, session: Session) -> str:
         """Return the session as a cookie's value."""
-        caller = session.caller
-        content: JSONObject = {
-            "id": session.id,
-            "begun": session.begun,
-            "until": session.until,
-            "kind": caller.kind,
-            "entity": caller.entity_id,
-            "external": caller.external_id,
-            "name": caller.name,
-        }
-        content["claims"] = _fitting_claims(caller.claims, ROOM - len(_written(content)))
-        return self._signature.seal(_written(content))
+        content: JSONObject = {"id": session.id, "begun": session.begun, "until": session.until}
+        content["claims"] = _fitting_claims(session.caller.claims, ROOM - len(_written(content)))
+        return await self._callers.seal(session.caller, content)
 
-    def read(self, cookie: str | None) -> Session | None:
+    async def read(self, cookie: str | None) -> Session | None:
         """Return the session of a signed cookie, or None.
 
-        It is None if the signature is foreign, the session has expired or the user signed out.
+        It is None if the signature is foreign, the session has expired, the user signed out, or the key was removed or
+        no longer has all rights.
         """
-        written = self._signature.open((cookie or "")[:LONGEST_COOKIE])
-        if written is None:
+        opened = await self._callers.open((cookie or "")[:LONGEST_COOKIE])
+        if opened is None or opened[0].scope != "all":
             return None
-        content: dict[str, Any] = json.loads(written)
-        caller = Caller(
-            kind=content["kind"],
-            entity_id=content["entity"],
-            external_id=content["external"],
-            until=content["until"],
-            claims=content.get("claims") or {},
-            name=content.get("name"),
-        )
-        started_at, until = content.get("begun", 0.0), content["until"]
-        session = Session(id=content["id"], caller=caller, begun=started_at, until=until)
+        content, until = opened[1], opened[1]["until"]
+        caller = replace(opened[0], until=until, claims=content["claims"])
+        session = Session(id=content["id"], caller=caller, begun=content["begun"], until=until)
         return session if self.is_open(session) else None
 
     def is_open(self, session: Session) -> bool:

@@ -36,7 +36,7 @@ from toolwright.core.mcp.offered import McpPermissions
 from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers import answer
-from toolwright.web.auth.access import SERVICE, Caller
+from toolwright.web.auth.access import NO_ENTITY, SERVICE, Caller
 from toolwright.web.dependencies import Serving, identified
 from toolwright.web.mcp.calls import ToolCalls
 from toolwright.web.mcp.content import Prompts, Resources
@@ -53,6 +53,7 @@ from toolwright.web.mcp.sessions import (
 from toolwright.web.mcp.tasks import TaskParams, Tasks, UpdateParams, is_task_request
 from toolwright.web.mcp.tools import BEAT, TASKS, Context, McpParts
 from toolwright.web.middleware import answer_error
+from toolwright.web.streams import no_longer_allowed
 
 NAME = "toolwright"
 MOST_LEVELS = 10_000
@@ -279,7 +280,7 @@ class McpEndpoint:
         self._server = mcp_server(self._parts)
         options = serving.options
         self._addresses = SessionAddresses(
-            lambda: serving.runtime.events.bus, options.node_url, options.secret_keys
+            lambda: serving.runtime.events.bus, options.node_url, serving.signing_keys
         )
         self.sessions = McpSessions(self._end_session, self._addresses, *most_sessions)
         self._manager: StreamableHTTPSessionManager | None = None
@@ -308,25 +309,25 @@ class McpEndpoint:
         session_id = request.headers.get(MCP_SESSION_ID_HEADER)
         again = _again(body, receive)
         if session_id is not None:
-            if await self._forwarded(session_id, request, body, receive, send):
+            if await self._forwarded(session_id, caller, request, body, receive, send):
                 return
             async with self.sessions.using(session_id):
-                await self._until_closing(manager.handle_request, served, again, send)
+                await self._while_allowed(manager.handle_request, served, again, send)
             if request.method == "DELETE":
                 self.sessions.forget(session_id)
         elif _may_open_session(request):
             async with self.sessions.opening(who, send) as watched:
-                await self._until_closing(manager.handle_request, served, again, watched)
+                await self._while_allowed(manager.handle_request, served, again, watched)
         else:
-            await self._until_closing(manager.handle_request, served, again, send)
+            await self._while_allowed(manager.handle_request, served, again, send)
 
     async def _forwarded(
-        self, session_id: str, request: Request, body: bytes, receive: Receive, send: Send
+        self, session_id: str, caller: Caller, request: Request, body: bytes, receive: Receive, send: Send
     ) -> bool:
         """Forward the request if its session is in another process. Returns whether it was forwarded."""
         if session_id in self.sessions or FORWARDED in request.headers:
             return False
-        url = self._addresses.find(session_id)
+        url = await self._addresses.find(session_id)
         if url is None:
             return False
         reached = True
@@ -335,7 +336,7 @@ class McpEndpoint:
             nonlocal reached
             reached = await self._addresses.forward(session_id, url, request, body, receive, send)
 
-        await self._until_closing(forward, request.scope, receive, send)
+        await self._while_allowed(forward, {**request.scope, CALLER: caller}, receive, send)
         return reached
 
     async def aclose(self) -> None:
@@ -361,8 +362,8 @@ class McpEndpoint:
         manager = await self._open_manager()
         await manager.handle_request(scope, _again(b"", _nothing_more), _unheard)
 
-    async def _until_closing(self, serve: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve the request. If the server stops, a request in progress is aborted, like a stream."""
+    async def _while_allowed(self, serve: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request. It is aborted, like a stream, if the server stops or its person is removed."""
         started = False
 
         async def watched(message: Message) -> None:
@@ -372,17 +373,18 @@ class McpEndpoint:
 
         serving = asyncio.ensure_future(serve(scope, receive, watched))
         closing = asyncio.create_task(self._serving.options.closing.wait())
+        leaving = asyncio.create_task(no_longer_allowed(self._serving, scope[CALLER]))
         try:
-            await asyncio.wait([serving, closing], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([serving, closing, leaving], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            closing.cancel()
-            stopped = not serving.done()
-            serving.cancel()
+            stopped, removed = not serving.done(), leaving.done()
+            for task in (closing, leaving, serving):
+                task.cancel()
         if not stopped:
             return serving.result()
         await asyncio.wait([serving])
         if not started:
-            raise errors.StoreError(STOPS)
+            raise errors.Forbidden(NO_ENTITY) if removed else errors.StoreError(STOPS)
         with suppress(OSError):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         return None

@@ -21,7 +21,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus, Cipher
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import Event
-from toolwright.web.auth.access import Signature
+from toolwright.web.auth.access import Signature, SigningKeys
 from toolwright.web.mcp.tools import Context, McpParts, is_modern
 
 VALID = 3600.0
@@ -203,7 +203,7 @@ class McpSessions:
                 opened.extend(value.decode() for key, value in message["headers"] if key.lower() == _HEADER)
                 for session_id in opened:
                     self._sessions[session_id] = session
-                    self.addresses.add(session_id)
+                    await self.addresses.add(session_id)
             await send(message)
 
         try:
@@ -248,15 +248,16 @@ class McpSessions:
 class SessionAddresses:
     """Addresses of the processes that have sessions. Sessions of this process (`url`) are shared over the bus."""
 
-    def __init__(self, bus: Callable[[], Bus], url: str | None, keys: Sequence[str]) -> None:
+    def __init__(self, bus: Callable[[], Bus], url: str | None, keys: SigningKeys) -> None:
         self._bus, self._url = bus, url
-        self._signature = Signature(keys, "toolwright address of an mcp session")
+        self._signature = Signature(keys, "address of an mcp session")
         self._client: httpx2.AsyncClient | None = None
 
-    def add(self, session_id: str) -> None:
+    async def add(self, session_id: str) -> None:
         """Share the address of a session in this process."""
         if self._url is not None:
-            self._bus().share(KEY + session_id, self._signature.seal(f"{session_id} {self._url}".encode()))
+            signed = await self._signature.seal(f"{session_id} {self._url}".encode())
+            self._bus().share(KEY + session_id, signed)
 
     def remove(self, session_id: str) -> None:
         """Remove the shared address of a session in this process."""
@@ -264,10 +265,10 @@ class SessionAddresses:
             with suppress(StoreError):  # the server stops, which removes everything it shares
                 self._bus().share(KEY + session_id, None)
 
-    def find(self, session_id: str) -> str | None:
+    async def find(self, session_id: str) -> str | None:
         """Return the address of the other process that has the session."""
         for signed in self._bus().shared(KEY + session_id):
-            content = self._signature.open(signed) if isinstance(signed, str) else None
+            content = await self._signature.open(signed) if isinstance(signed, str) else None
             about, _, url = (content or b"").decode().partition(" ")
             if about == session_id and url:
                 return url
@@ -309,7 +310,7 @@ class SessionAddresses:
         """Wait until the process at the URL neither announces the session nor responds."""
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
-            if self.find(session_id) != url and not await self._lives(url):
+            if await self.find(session_id) != url and not await self._lives(url):
                 return
 
     async def _lives(self, url: str) -> bool:

@@ -251,5 +251,5 @@ tokens_router = noun("/api/stream-tokens", "streams")
 @tokens_router.post("", responses=answers(StreamToken, "The token."))
 async def create_stream_token(caller: AnyCaller, serving: ServingDep) -> ApiResponse:
     """Create a token that opens one stream within a minute, as `?token=`, with the caller's rights."""
-    token, expires_at = serving.tokens.issue(caller)
+    token, expires_at = await serving.tokens.issue(caller)
     return answer({"token": token, "expiresAt": expires_at.isoformat()})

@@ -24,6 +24,7 @@ from toolwright.adapters.store.engine.program import (
     string,
 )
 from toolwright.core.agents.mind import Goal, Memory, Plan
+from toolwright.core.env.env import SigningKey
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.mcp.servers import McpTask
@@ -98,14 +99,25 @@ mcp_tasks = sa.Table(
     sa.Index("mcp_tasks_by_thread", "thread_id"),
 )
 
+signing_keys = sa.Table(
+    "signing_keys",
+    metadata,
+    sa.Column("entity_id", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.PrimaryKeyConstraint("entity_id", "name"),
+)
+
 GOALS = Mapping(goals, Goal)
 MEMORIES = Mapping(memories, Memory, "key")
 PLANS = Mapping(plans, Plan)
 FRONT_ENDS = Mapping(clients, FrontEnd)
 MCP_TASKS = Mapping(mcp_tasks, McpTask, "call_id")
+SIGNING_KEYS = Mapping(signing_keys, SigningKey, "name")
 
 RECORDS: dict[type[Record], Mapping[Any]] = {  # of each class
-    each.kind: each for each in (GOALS, MEMORIES, PLANS, FRONT_ENDS, MCP_TASKS)
+    each.kind: each for each in (GOALS, MEMORIES, PLANS, FRONT_ENDS, MCP_TASKS, SIGNING_KEYS)
 }
 
 
