@@ -1,13 +1,16 @@
 """Calls of servers with unusual, late or missing answers: one result each, and the run continues."""
 
 import asyncio
+from collections.abc import AsyncIterable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from tests.mcp.client_rig import Ran, calling, hosting, meeting
+from tests.mcp.peers.bare import Bare, JSONObject, Line, encoded
 from tests.mcp.peers.results import FLOOD, PNG, RESULTS
-from tests.mcp.peers.serving import command, served
+from tests.mcp.peers.serving import Served, command, served
 
 pytestmark = pytest.mark.anyio
 
@@ -251,3 +254,28 @@ async def test_arguments_are_validated_before_they_are_sent() -> None:
     assert "a" in ran.results["add"]
     assert "b" in ran.results["add"]
     assert host.hearing.of("tools/call") == []
+
+
+async def test_a_server_that_does_not_stop_sending_is_disconnected_and_the_reason_is_shown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    changed = encoded({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+    async def flood(message: JSONObject, line: Line) -> None:
+        async def without_end() -> AsyncIterable[bytes]:
+            while True:
+                for _ in range(1_000):
+                    yield changed
+                await asyncio.sleep(0)
+
+        with suppress(OSError):
+            await line.stream(without_end())
+
+    peer = Served(Bare(answers={"tools/call": flood}))
+    peer.start()
+    try:
+        async with hosting({"url": peer.url, "revision": "2025-11-25"}, calling("plain")) as host:
+            assert "the effect of the call is unknown" in (await host.run()).results["plain"]
+    finally:
+        peer.stop()
+    assert [each for each in caplog.messages if "it sends more than 500 messages a second" in each]

@@ -13,7 +13,7 @@ from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 
 from toolwright.adapters.mcp.peer import CALLER, MAX_MESSAGE, Peer, error_line, nobody
-from toolwright.adapters.mcp.session import Callbacks, OpenClient, OpenSession, open_session
+from toolwright.adapters.mcp.session import FLOODED, Callbacks, OpenClient, OpenSession, open_session
 from toolwright.core.concurrency import abandon, is_cancelled, start_task
 from toolwright.core.env.logs import logger, logging_without
 from toolwright.core.env.redact import Redactor
@@ -277,6 +277,8 @@ class McpConnection:
                 watch = asyncio.create_task(self._watch(session), name="mcp-list-changes")
                 try:
                     await self._keep_list(session)
+                    if session.dispatcher.flooded:
+                        raise McpUnavailable(FLOODED)
                 finally:
                     while not watch.done():  # as in `_is_ending`, a cancellation can be lost
                         watch.cancel()

@@ -19,7 +19,7 @@ from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRe
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import MessageMetadata, SessionMessage
-from mcp_types import JSONRPCNotification, RequestId
+from mcp_types import JSONRPCNotification, JSONRPCRequest, RequestId
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -47,6 +47,26 @@ MOST_TOKENS = 1_000
 """Calls whose progress is reported within one pause; progress of further calls is dropped."""
 
 
+BURST, STEADY = 10_000, 500
+"""Notifications and requests that a server may send at once, and per second from then on."""
+FLOODED = f"it sends more than {STEADY} messages a second, so its connection was closed"
+
+
+class _Rate:
+    """Counts the notifications and requests of a server."""
+
+    def __init__(self) -> None:
+        self._room = float(BURST)
+        self._at = asyncio.get_running_loop().time()
+
+    def allows(self) -> bool:
+        """Count a message. Returns whether it is within the limit."""
+        now = asyncio.get_running_loop().time()
+        self._room = min(BURST, self._room + (now - self._at) * STEADY) - 1
+        self._at = now
+        return self._room >= 0
+
+
 class _Progress:
     """Progress of one call in the current pause: the latest report, and whether the end was delivered."""
 
@@ -63,7 +83,8 @@ class ToolsDispatcher(JSONRPCDispatcher):
 
     `listed` are the tools of the last page as sent by the server, or None if it sent no list. `marked` are the names of
     the tools whose arguments are also sent as headers. The SDK receives only the parts of tools that it needs, and
-    validates no results: this package does. `over` is set when the connection has ended.
+    validates no results: this package does. `over` is set when the connection has ended, or if the server sends too
+    many messages, which are dropped then (`flooded`).
     """
 
     listed: list[Any] | None  # whatever the server sent
@@ -74,6 +95,8 @@ class ToolsDispatcher(JSONRPCDispatcher):
         self.listed, self.marked = [], set()
         self._over = over
         self._progress: dict[Any, _Progress] = {}  # by call token
+        self._rate = _Rate()
+        self.flooded = False
 
     async def send_raw_request(
         self,
@@ -126,11 +149,23 @@ class ToolsDispatcher(JSONRPCDispatcher):
         sender_ctx: contextvars.Context | None,
     ) -> None:
         """Deliver a message, or the error for the request whose answer the SSE transport could not parse."""
+        if self._is_flood(item):
+            return
         if isinstance(item, ValidationError):
             # The first error is of the JSON, or of a request, which an answer is not: its input is the whole message.
             [first, *_] = item.errors(include_url=False, include_context=False)
             item = await asyncio.to_thread(error_for_answer, first["input"]) or item
         await super()._dispatch(item, on_request, on_notify, sender_ctx)
+
+    def _is_flood(self, item: SessionMessage | Exception) -> bool:
+        """Return whether the message is dropped because the server sends too many. Then the session ends."""
+        message = item.message if isinstance(item, SessionMessage) else None
+        if not isinstance(message, JSONRPCNotification | JSONRPCRequest):
+            return False
+        if not self.flooded and not self._rate.allows():
+            self.flooded = True
+            self._over.set()
+        return self.flooded
 
     def _dispatch_notification(
         self,
