@@ -42,14 +42,26 @@ async def test_an_overload_is_tried_three_times_with_growing_pauses(
     assert pauses.seconds == [0.5, 1.0]
 
 
-async def test_a_long_retry_after_is_handed_on_with_the_error(
+@pytest.mark.parametrize("seconds", ["8", "60"])
+async def test_a_short_retry_after_is_waited_for(
+    model: PydanticAIModel, server: WireServer, pauses: Pauses, seconds: str
+) -> None:
+    server.fail(429, "Soon", retry_after=seconds)
+    server.answer(text=("Hi",))
+    await ask(model)
+    assert pauses.seconds == [float(seconds)]
+
+
+async def test_a_long_retry_after_is_handed_on_with_the_error_at_once(
     model: PydanticAIModel, server: WireServer, pauses: Pauses
 ) -> None:
-    server.fail(429, "Tomorrow", retry_after="86400", times=3)
-    with pytest.raises(ModelUnavailable) as caught:
+    server.fail(429, "Tomorrow", retry_after="86400")
+    with pytest.raises(
+        ModelUnavailable, match=r"Tomorrow\. It can be asked again in 86,400 seconds\."
+    ) as caught:
         await ask(model)
     assert caught.value.retry_after == 86400
-    assert pauses.seconds == [60.0, 60.0]
+    assert pauses.seconds == []
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])

@@ -30,6 +30,7 @@ from toolwright.adapters.models.providers.answer import (
     with_named_message,
 )
 from toolwright.adapters.models.providers.provider import (
+    LONGEST_RETRY_AFTER,
     Aliases,
     chain_errors,
     check_complete,
@@ -213,7 +214,9 @@ class RetryingModel(ABC):
         yield answer
 
     def _worth_another(self, error: ModelError, number: int) -> bool:
-        return isinstance(error, ModelUnavailable) and number < self._max_attempts
+        """Return whether to try again here. After a longer pause the run does, which is suspended and shows it."""
+        is_passing = isinstance(error, ModelUnavailable) and (error.retry_after or 0.0) <= LONGEST_RETRY_AFTER
+        return is_passing and number < self._max_attempts
 
 
 class PydanticAIModel(RetryingModel):

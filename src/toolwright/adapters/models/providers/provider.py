@@ -265,6 +265,8 @@ def translate(model: str, error: Exception, chain: Sequence[str] = ()) -> ModelE
     retry_after = error.retry_after if isinstance(error, ModelAPIError) else None
     host = None if status else _host(error)
     where = f" at {host}" if host else ""
+    if retry_after is not None and retry_after > LONGEST_RETRY_AFTER:
+        message = f"{message} It can be asked again in {retry_after:,.0f} seconds."
     return ModelUnavailable(f"{model} is unavailable{status}{where}: {message}", retry_after)
 
 
@@ -419,6 +421,7 @@ def _sentence(text: str) -> str:
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 8.0
 LONGEST_RETRY_AFTER = 60.0
+"""Seconds that an attempt waits here at most; a provider that asks for more is left to the run."""
 
 
 def pause_before(attempt: int, retry_after: float | None, chance: float) -> float:
