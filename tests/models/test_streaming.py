@@ -70,6 +70,14 @@ async def test_malformed_arguments_are_handed_over_as_written(
     assert response.calls[0].arguments == '{"q": oops'
 
 
+@pytest.mark.parametrize("written", ["", "null", " null\n", "{}"])
+async def test_a_call_without_arguments_has_an_empty_object(
+    model: PydanticAIModel, server: WireServer, written: str
+) -> None:
+    server.answer(calls=[WireCall(name="search", arguments=(written,))])
+    assert [call.arguments for call in (await answer_of(model)).calls] == ["{}"]
+
+
 async def test_thinking_streams_apart_from_the_text(model: PydanticAIModel, server: WireServer) -> None:
     server.answer(thinking=("Hm", "mm"), text=("Yes",))
     events = await ask(model)

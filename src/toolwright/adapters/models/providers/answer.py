@@ -182,6 +182,8 @@ def refusal_deltas(response: NativeResponse) -> list[str]:
 
 def _call(part: messages.ToolCallPart, name: str, names: Mapping[str, PropertyNames]) -> ModelCall:
     arguments = _json_text(part.args) if part.args else "{}"
+    if arguments.strip() == "null":  # as some servers write a call without arguments
+        arguments = "{}"
     if name in names:
         arguments = names[name].real(arguments)
     return ModelCall(id=part.tool_call_id, name=name, arguments=arguments)
