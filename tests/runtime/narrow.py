@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from hashlib import blake2b
 
+from toolwright.adapters.motor.manual import START
 from toolwright.core.errors import ContextTooLong
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.compaction import (
@@ -16,6 +17,7 @@ from toolwright.core.threads.compaction import (
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
+from toolwright.core.threads.state_report import as_sent, report_text, reported_parts
 from toolwright.core.value import changed
 from toolwright.runtime.context.conversation import arranged, prompted
 
@@ -23,9 +25,24 @@ Answering = Callable[[ModelRequest], ModelResponse]
 Counting = Callable[[ModelRequest], int]
 
 
+def prompt_of(request: ModelRequest) -> str:
+    """Return what a request says beside its messages: the system text, and the agent's state as reported so far."""
+    if request.state is None:
+        return request.system
+    last = Message(id="now", role="assistant", content="", state=request.state, created_at=START)
+    parts = reported_parts([*request.messages, last], request.state.agent)
+    return "\n\n".join([request.system, *parts.values()])
+
+
+def sent_messages(request: ModelRequest) -> list[Message]:
+    """Return the messages of a request with the reports of the agent's state, as its model is sent them."""
+    return as_sent(request.messages, "" if request.state is None else request.state.agent)
+
+
 def tokens_of(request: ModelRequest) -> int:
     """Return the tokens of a request, without its tools."""
-    return text_tokens(request.system) + sum(message_tokens(each) for each in request.messages)
+    reported = 0 if request.state is None else text_tokens(report_text(request.state))
+    return text_tokens(request.system) + reported + sum(message_tokens(each) for each in request.messages)
 
 
 def all_tokens_of(request: ModelRequest) -> int:
@@ -36,7 +53,8 @@ def all_tokens_of(request: ModelRequest) -> int:
 
 def bytes_of(request: ModelRequest) -> int:
     """Return the approximate bytes of a request as a provider gets it."""
-    texts = [request.system, *[each.content for each in request.messages]]
+    reports = [each.state for each in (*request.messages, request) if each.state is not None]
+    texts = [request.system, *[each.content for each in request.messages], *map(report_text, reports)]
     texts += [call.arguments for each in request.messages for call in each.calls]
     texts += [json.dumps([each.name, each.description, each.parameters]) for each in request.tools]
     return sum(len(text.encode()) + 40 for text in texts)

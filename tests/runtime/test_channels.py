@@ -12,6 +12,7 @@ import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import Watched
+from tests.runtime.narrow import prompt_of
 from tests.runtime.talk import call, calls
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import InvalidRequest, ModelUnavailable
@@ -43,7 +44,8 @@ class Listening:
         self.told: list[tuple[str, str]] = []
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.told.append((request.who[0], request.system))
+        said = "\n".join([each.content for each in request.messages])
+        self.told.append((request.who[0], f"{prompt_of(request)}\n{said}"))
         async for event in self.script.respond(request):
             yield event
 
@@ -292,7 +294,7 @@ async def test_the_prompt_tells_who_one_is_what_one_remembers_and_what_was_said_
         for n in range(24):
             await made.hears(f"Message {n}")
         await made.hears('A [fake]\n- [Jim: "line"]')
-        prompt = made.model.last_told("michael")
+        prompt = (await made.rt.prompts.of("michael", "general")).prompt
         at = [
             prompt.index(part)
             for part in (
@@ -322,7 +324,7 @@ async def test_no_one_speaks_under_the_name_of_another_or_of_the_agent_that_read
         spoken = await made.rt.spaces.messages("general")
         await made.rt.spaces.react(spoken[0].message.id, made.ids["You"], "👍")
         await made.hears("As Pam")
-        lines = made.model.last_told("michael").splitlines()
+        lines = (await made.rt.prompts.of("michael", "general")).prompt.splitlines()
         who = [line.partition(": ")[0].removeprefix("- [") for line in lines if line.startswith("- [")]
         ids = made.ids
         assert who == [
@@ -367,8 +369,9 @@ async def test_an_answer_to_a_message_is_read_with_those_before_it_and_answered_
             {"text": "."},
         ],
         "jim": SILENT,
+        "dwight": SILENT,
     }
-    async with office(turns) as made:
+    async with office(turns, ("michael", "jim", "dwight"), ["michael", "jim"]) as made:
         root = await made.hears("Buy it?")
         await made.hears("Unrelated")
         await made.hears("Which one?", parent_id=root)
@@ -376,14 +379,16 @@ async def test_an_answer_to_a_message_is_read_with_those_before_it_and_answered_
         assert (last.content, last.parent_id) == ("The red one", root)
         prompt = made.model.last_told("michael")
         assert f"in General (channelId: general), under the message {root}:" in prompt
-        assert "Buy it?" in prompt and "Which one?" in prompt and "Unrelated" not in prompt
-        await made.hears("Thanks", parent_id=root)
-        prompt = made.model.last_told("michael")
-        assert '- [You: "The red one"]' in prompt
+        assert not [line for line in prompt.splitlines() if line.startswith("- [")], (
+            "all are in the conversation"
+        )
         for n in range(25):
             await made.hears(f"And {n}", parent_id=root)
-        lines = [line for line in made.model.last_told("michael").splitlines() if line.startswith("- [")]
-        assert (len(lines), '"Buy it?"' in lines[0], '"And 6"' in lines[1]) == (20, True, True)
+        await made.rt.spaces.add_member("general", "dwight")
+        await made.hears("Thanks", parent_id=root)
+        lines = [line for line in made.model.last_told("dwight").splitlines() if line.startswith("- [")]
+        assert (len(lines), '"Buy it?"' in lines[0], '"And 7"' in lines[1]) == (19, True, True)
+        assert '"And 24"' in lines[-1], "the one that has woken the agent is in the conversation alone"
 
 
 async def test_the_preview_is_what_a_run_reads() -> None:
@@ -397,7 +402,9 @@ async def test_the_preview_is_what_a_run_reads() -> None:
             "channels",
             "conversation",
         ]
-        assert preview.prompt == made.model.last_told("michael")
+        told = made.model.last_told("michael")
+        assert all(each.text in told for each in preview.sections if each.name != "conversation")
+        assert '"Hello"' in preview.sections[-1].text and told.count('"Hello"') == 1
         assert "conversation" not in [each.name for each in (await made.rt.prompts.of("michael")).sections]
 
 

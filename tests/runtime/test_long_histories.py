@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import toolwright as tw
 from tests.databases import sqlite_journal
-from tests.runtime.narrow import Counting, Narrow, all_tokens_of, check_valid, digest_of
+from tests.runtime.narrow import Counting, Narrow, all_tokens_of, check_valid, digest_of, sent_messages
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
@@ -301,7 +301,7 @@ class Conversation:
             assert prompt.sent is not None
             request = sent[prompt.sent.hash]
             assert prompt.exact, (prompt.step, prompt.within)
-            assert [*map(message_digest, prompt.messages)] == [*map(message_digest, request.messages)]
+            assert [*map(message_digest, prompt.messages)] == [*map(message_digest, sent_messages(request))]
 
     async def close(self) -> None:
         """Close the journal."""

@@ -12,6 +12,7 @@ import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import stores
 from tests.runtime.mind_rig import JSON, Died, Mind, thinking
+from tests.runtime.narrow import prompt_of
 from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED
 from toolwright.core.errors import InvalidRequest, NotFound
@@ -72,7 +73,7 @@ async def test_the_model_reads_its_blocks_at_every_step() -> None:
         name = "reading"
 
         async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelResponse]:
-            read.append(request.system)
+            read.append(prompt_of(request))
             call = ModelCall(id="c", name="update_memory", arguments='{"label": "mood", "content": "glad"}')
             yield ModelResponse(calls=(call,)) if len(read) == 1 else ModelResponse(text="Done.")
 
@@ -83,7 +84,7 @@ async def test_the_model_reads_its_blocks_at_every_step() -> None:
     assert ["Your memory block 'mood':\nglad" in each for each in read] == [False, True]
 
 
-async def test_a_request_says_which_part_of_the_prompt_stays_the_same() -> None:
+async def test_a_request_reports_the_parts_of_the_state_that_have_changed() -> None:
     read: list[ModelRequest] = []
 
     class Reading:
@@ -102,19 +103,20 @@ async def test_a_request_says_which_part_of_the_prompt_stays_the_same() -> None:
     ]
     async with tw.testing.runtime(tw.App(agents=agents)) as rt:
         thread = await rt.threads.create("a")
-        assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
+        for _ in range(2):
+            run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)
+            assert run.status == "completed"
         thread = await rt.threads.create("bare")
         assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
         told = await rt.prompts.of("a")
-    first, second, bare = read
-    assert first.stable_system == second.stable_system
-    assert first.stable_system.startswith("Be.\n\nYou are a (entityId: ")
-    assert first.stable_system.endswith(SILENT)
-    assert "Your memory block 'mood':" not in first.system
-    assert second.changing_system.endswith("Your memory block 'mood':\nglad")
-    assert second.changing_system.startswith("You are in no space yet.")
-    assert second.system == f"{second.stable_system}\n\n{second.changing_system}"
-    assert (bare.stable, bare.stable_system, bare.changing_system) == (None, "Be.", "")
+    first, second, third, bare = read
+    assert first.system == second.system == third.system
+    assert first.system.startswith("Be.\n\nYou are a (entityId: ") and first.system.endswith(SILENT)
+    reports = [None if each.state is None else dict(each.state.parts) for each in read]
+    spaces = {"spaces": "You are in no space yet.\nYou have not entered a space."}
+    assert reports == [spaces, {"block:mood": "Your memory block 'mood':\nglad"}, {}, None]
+    assert [each.state is not None for each in third.messages] == [False, True, False, True, False]
+    assert bare.system == "Be."
     assert [each.changes for each in told.sections] == sorted(each.changes for each in told.sections)
 
 

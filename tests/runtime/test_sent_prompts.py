@@ -9,6 +9,7 @@ import pytest
 import toolwright as tw
 from tests import journals
 from tests.printed import SUMMARY
+from tests.runtime.narrow import sent_messages
 from tests.runtime.rig import running
 from tests.runtime.solving import DONE, TEXT, TOOL, greet, greeting, said
 from tests.runtime.talk import call
@@ -26,15 +27,11 @@ from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.threads.compaction import (
     Compaction,
     SentPrompt,
-    SentText,
-    base_of,
-    changes_of,
     conversation_digest,
-    full_text,
-    text_digest,
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
+from toolwright.core.threads.state_report import report_text
 from toolwright.core.value import changed
 from toolwright.runtime.runs import sent_prompts
 from toolwright.runtime.runtime import Runtime
@@ -57,8 +54,10 @@ def text_of(message: Message) -> tuple[object, ...]:
 def assert_same(prompt: SentPrompt, request: ModelRequest) -> None:
     """Check that the rebuilt prompt equals the model's request: texts, tools and messages."""
     assert prompt.exact
-    assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in request.messages]
-    assert prompt.system + prompt.changing == request.system
+    assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in sent_messages(request)]
+    assert prompt.system == request.system
+    reported = request.state is not None and request.state.parts
+    assert prompt.changing == (report_text(request.state) if request.state is not None and reported else "")
     assert [each["name"] for each in prompt.tools] == [each.name for each in request.tools]
     assert [each["parameters"] for each in prompt.tools] == [each.parameters for each in request.tools]
 
@@ -274,25 +273,13 @@ async def test_what_was_said_in_a_channel_is_kept_once_though_each_request_has_i
         prompts = await sent_in(rt, home)
         for prompt, request in zip(prompts, model.requests, strict=True):
             assert prompt.exact
-            assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in request.messages]
-            assert f"{prompt.system}\n\n{prompt.changing}" == request.system
-        digests = sorted({each.sent.changing for each in prompts if each.sent is not None})
-        kept = await rt._store.sent_texts(home, digests)  # pyright: ignore[reportPrivateUsage]  # counts the stored texts
-        said = sum(len(each.content) for each in await rt.threads.messages(home, 500))
-        assert len(kept) == 60
-        assert sum(len(each.text) for each in kept) < said * 3
-        whole = [len(each.text) for each in kept if base_of(each) is None]
-        assert 1 < len(whole) < 8
-
-
-@pytest.mark.parametrize("text", ["", "\n", "a", "a\nb", "b\na\nb\n", '{"base": "x"}', "c\n\nc", "x\ny\nz"])
-@pytest.mark.parametrize("base", ["", "a\nb\nc", "b\nb\na", "\n\n"])
-def test_a_text_is_made_again_of_its_changes(text: str, base: str) -> None:
-    changes = changes_of(text, text_digest(base), base.split("\n"))
-    kept = SentText(thread_id="t", digest=text_digest(text), text=changes)
-    assert base_of(kept) == text_digest(base)
-    assert full_text(kept, base) == text
-    assert base_of(changed(kept, text=text)) is None
+            assert_same(prompt, request)
+            assert sum('"0. word' in each.content for each in prompt.messages) == 1
+        first, *later = [request.state for request in model.requests]
+        assert first is not None and "channels" in first.parts
+        assert all(state is not None and not state.parts for state in later), (
+            "the conversation has every message"
+        )
 
 
 async def test_the_prompt_of_a_step_reads_no_more_than_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
+from tests.runtime.narrow import prompt_of
 from toolwright.core.errors import (
     AlreadyExists,
     InvalidConfiguration,
@@ -166,7 +167,7 @@ async def test_what_it_reads_at_every_step_is_what_is_there() -> None:
 
     class Listening(ScriptedModel):
         async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            told.append(request.system)
+            told.append(prompt_of(request))
             async for event in super().respond(request):
                 yield event
 
@@ -399,7 +400,7 @@ async def test_what_waits_for_the_next_run_is_reported_in_one_line_on_request() 
 
     class Interrupted(ScriptedModel):
         async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            told.append(request.system)
+            told.append(prompt_of(request))
             if len(told) == 1:
                 await rt.spaces.say("tea", husam.id, "And sugar")
             async for event in super().respond(request):

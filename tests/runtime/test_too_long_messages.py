@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
-from tests.runtime.narrow import Narrow, all_tokens_of, check_valid, echo
+from tests.runtime.narrow import Narrow, all_tokens_of, check_valid, echo, prompt_of
 from tests.runtime.rig import running
 from toolwright import testing
 from toolwright.core.agents.mind import PlanChange
@@ -238,7 +238,9 @@ async def test_what_was_said_in_channels_has_a_share_of_a_small_window() -> None
         runs = await rt.runs.list(limit=50)
         assert {each.status for each in runs} == {"completed"}, [each.error for each in runs]
         assert model.refused == 0
-        assert "29. word" in model.asked[-1].system and "5. word" not in model.asked[-1].system
+        last = model.asked[-1]
+        assert "29. word" in last.messages[-1].content
+        assert "29. word" not in prompt_of(last), "what the conversation has is not told again"
 
 
 async def test_what_was_said_in_channels_is_told_shorter_where_a_provider_refuses_it_without_a_number() -> (
@@ -258,7 +260,7 @@ async def test_what_was_said_in_channels_is_told_shorter_where_a_provider_refuse
         runs = await rt.runs.list(limit=100)
         assert {each.status for each in runs} == {"completed"}
         assert await failed_of(rt, "host") == []
-        assert "29. word" in model.asked[-1].system and model.refused <= 8
+        assert "29. word" in model.asked[-1].messages[-1].content and model.refused <= 8
 
 
 async def test_what_waits_from_many_spaces_is_read_in_parts_that_can_be_left_out() -> None:

@@ -281,7 +281,7 @@ def _prompt_lines(prompt: compaction.SentPrompt) -> Iterator[str]:
     yield from compaction.left_out(prompt.compaction)
     if not prompt.exact:
         yield f"Not exact. {compaction.NOT_EXACT}"
-    for title, text in (("System", prompt.system), ("System, changing", prompt.changing)):
+    for title, text in (("System", prompt.system), ("State", prompt.changing)):
         if text:
             yield f"\n[{title}]"
             yield from _printable_lines(text)

@@ -79,14 +79,13 @@ class Callers:
         if (context := self._contexts.get(parent_id)) is not None:
             self._contexts.setdefault(child_id, context)
 
-    async def execute(self, thread_id: str, work: Coroutine[Any, Any, T]) -> T:
-        """Execute work of the thread, in the context of its caller if one waits."""
+    def in_context(self, thread_id: str, work: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Return the work of the thread to await, in the context of its caller if one waits."""
         context = self._contexts.get(thread_id)
         if context is None:
-            return await work
-        return await asyncio.get_running_loop().create_task(
-            work, name=f"run {thread_id}", context=context.copy()
-        )
+            return work
+        loop = asyncio.get_running_loop()
+        return loop.create_task(work, name=f"run {thread_id}", context=context.copy())
 
 
 class DaemonThreads(Executor):

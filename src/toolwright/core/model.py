@@ -8,7 +8,7 @@ from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import AttachmentRef, ToolResult
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, StateReport
 from toolwright.core.threads.run import CutReason, Usage
 from toolwright.core.value import value
 
@@ -72,8 +72,9 @@ class ModelRequest:
     prompt; it differs from `step` if several prompts are active in the run. With an `answer` the text of the response
     is JSON that matches its schema, as far as the provider enforces it; it is the same object from step to step.
 
-    The first `stable` characters of `system` stay the same from step to step; None means all of them. Adapters send
-    the rest after the messages, so that the requests of two consecutive steps begin with the same bytes.
+    `state` is what the agent is shown of its state; None if it has none. It has the parts that differ from those in the
+    `state` of earlier answers. Adapters send it after the messages, and the reports of earlier answers before these
+    answers, in a role that users do not have. So the request of a step begins with the bytes of the one before.
     """
 
     messages: tuple[Message, ...]
@@ -87,17 +88,7 @@ class ModelRequest:
     turn: int = 1
     answer: AnswerSchema | None = None
     settings: ModelSettings | None = None
-    stable: int | None = None
-
-    @property
-    def stable_system(self) -> str:
-        """The part of `system` that stays the same from step to step."""
-        return self.system if self.stable is None else self.system[: self.stable].rstrip("\n")
-
-    @property
-    def changing_system(self) -> str:
-        """The part of `system` that can differ at the next step, or an empty text."""
-        return "" if self.stable is None else self.system[self.stable :].lstrip("\n")
+    state: StateReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

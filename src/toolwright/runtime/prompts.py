@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, takewhile
+from itertools import accumulate
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import CHANNELS, MEMORY, MIND, SPACES, Reach, agent_id_of, entity_id_of
@@ -15,6 +15,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage, open_to
 from toolwright.core.text import brief, clean_text
 from toolwright.core.threads.compaction import text_tokens
+from toolwright.core.threads.state_report import RECAP
 from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.journal import by_id
@@ -172,11 +173,15 @@ LATER = "A result that comes later arrives in your inbox. Do not wait for it: go
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a prompt. `changes` means that its text can differ from one step of a run to the next."""
+    """A part of a prompt. `changes` means that its text can differ from one step of a run to the next.
+
+    `place` tells parts of one name apart.
+    """
 
     name: str
     text: str
     changes: bool = False
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +298,7 @@ def _state_sections(
 ) -> list[Section]:
     """Return the sections of the agent's state: spaces, goals, memory and recent messages."""
     kits, entity_id = agent.agent.toolkits, agent.agent.entity_id
-    parts: list[tuple[str, str]] = []
+    parts, recaps = list[tuple[str, str]](), list[Section]()
     if SPACES in kits:
         parts.append(("spaces", _spaces(state, space_id)))
     if MIND in kits:
@@ -307,11 +312,16 @@ def _state_sections(
     if CHANNELS in kits:
         parts.append(("channels", _channels(state)))
         room = int(budget * SAID_SHARE / len(state.said)) if budget is not None and state.said else None
-        parts += [
-            ("conversation", conversation(recent, entity_id, _member_names(state, recent.space), room))
+        recaps = [
+            Section(
+                name=RECAP,
+                text=conversation(recent, entity_id, _member_names(state, recent.space), room),
+                changes=True,
+                place=f":{recent.space.id}:{recent.parent_id or ''}",
+            )
             for recent in state.said
         ]
-    return [Section(name=name, text=text, changes=True) for name, text in parts]
+    return [*[Section(name=name, text=text, changes=True) for name, text in parts], *recaps]
 
 
 def prompt(parts: Sequence[Section]) -> str:
@@ -319,9 +329,9 @@ def prompt(parts: Sequence[Section]) -> str:
     return "\n\n".join(part.text for part in parts if part.text)
 
 
-def stable_part(parts: Sequence[Section]) -> str:
-    """Return the part of the text that is the same at the next step: everything before the first changing part."""
-    return prompt([*takewhile(lambda part: not part.changes, parts)])
+def state_parts(parts: Sequence[Section]) -> dict[str, str]:
+    """Return the parts that can change, by name. They are reported within the conversation."""
+    return {f"{part.name}{part.place}": part.text for part in parts if part.changes and part.text}
 
 
 def bare_prompt(agent: ActiveAgent) -> str:

@@ -14,6 +14,7 @@ from toolwright.core.threads.run import OVER, CutReason, RunStatus, Side, StopRe
 from toolwright.core.threads.run import Run as RunRow
 from toolwright.core.threads.run import Step as StepRow
 from toolwright.core.threads.run import Usage as UsageRow
+from toolwright.core.threads.state_report import is_report
 from toolwright.wire.call import arguments_json
 from toolwright.wire.message import Message as MessageShape
 from toolwright.wire.shape import (
@@ -320,8 +321,8 @@ class SentPrompt(Shape, title="SentPromptShape"):
     """The request that a model answered with the message `message_id`.
 
     A step recorded by a version without such records has no `context` and no contents. `exact` is true if `messages`
-    match the hash of the sent messages. `changing` is the end of the system text, which changes from step to step. The
-    system text and the tools are only shown to services; for a person they are null.
+    match the hash of the sent messages. `changing` is the report of the agent's state at the end of the request. The
+    system text, the tools and these reports are only shown to services; for a person they are null, or left out.
     """
 
     step: Annotated[int, wire_name("stepNumber")]
@@ -345,7 +346,7 @@ def sent_prompt_json(
 ) -> JSONObject:
     """Render a sent prompt, with each message rendered by `message`.
 
-    The system text and the tools are only included with `include_contents`.
+    The system text, the tools and the reports of the agent's state are only included with `include_contents`.
     """
     fields: JSONObject = {"stepNumber": prompt.step, "messageId": prompt.message_id}
     if prompt.within is not None:
@@ -355,7 +356,8 @@ def sent_prompt_json(
     if prompt.side is not None:
         fields["side"] = prompt.side
     is_included = include_contents and prompt.sent is not None
-    messages: list[JSON] = [message(each) for each in prompt.messages]
+    shown = [each for each in prompt.messages if is_included or not is_report(each)]
+    messages: list[JSON] = [message(each) for each in shown]
     return {
         **fields,
         "exact": prompt.exact,

@@ -1,19 +1,19 @@
 """Compaction: shortens a long conversation for the model, as a pure function of messages and a stored row."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
-from toolwright.core.threads.message import Message, Sent
+from toolwright.core.threads.message import Message, Sent, StateReport
 from toolwright.core.threads.run import Side, Usage
+from toolwright.core.threads.state_report import report_text
 from toolwright.core.value import changed, value
 
 VERSION = 1
@@ -83,10 +83,7 @@ class Compaction:
 
 @value
 class SentText:
-    """A system text, or tools as JSON, that was sent to a model. `thread_id` is empty if all threads share it.
-
-    If the digest of `text` differs from `digest`, `text` has the changes to an earlier text, see `changes_of`.
-    """
+    """A system text, or tools as JSON, that was sent to a model. `thread_id` is empty if all threads share it."""
 
     thread_id: str
     digest: str
@@ -98,9 +95,9 @@ class SentPrompt:
     """The request that a model answered with the message `message_id`, in a step of a run.
 
     `sent` is the record of the request. Without it, as for steps of earlier versions, the following fields are empty.
-    `exact` is true if `messages` match the hash in the record. `system` is the constant part of the system text,
-    `changing` the variable part. `tools` are the name, description and parameters of each tool. `compaction` describes
-    the omitted parts. `parts` are the estimated tokens by kind of content.
+    `exact` is true if `messages` match the hash in the record. `system` is the system text, `changing` the
+    report of the agent's state at the end. `tools` are the name, description and parameters of each tool. `compaction`
+    describes the omitted parts. `parts` are the estimated tokens by kind of content.
     """
 
     step: int
@@ -110,6 +107,7 @@ class SentPrompt:
     by: str | None = None
     side: Side | None = None
     sent: Sent | None = None
+    state: StateReport | None = None
     exact: bool = False
     system: str = ""
     changing: str = ""
@@ -374,6 +372,8 @@ def message_tokens(message: Message) -> int:
         tokens += TOKENS_OF_IMAGE if _is_image(each) else 20 + text_tokens(each.path)
     if message.native is not None:  # thinking and signatures; includes the text and the names of calls
         tokens = max(tokens, text_tokens(dumps(message.native)))
+    if message.state is not None:
+        tokens += text_tokens(report_text(message.state))
     return tokens
 
 
@@ -391,6 +391,8 @@ def message_digest(message: Message) -> bytes:
         parts += (call.id, call.name, call.arguments)
     for each in message.attachments:
         parts.append(each.digest or each.path)
+    if message.state is not None:
+        parts.append(report_text(message.state))
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -405,50 +407,6 @@ def conversation_digest(messages: Sequence[Message]) -> str:
 def text_digest(text: str) -> str:
     """Return the digest of a system text or of tools, under which it is stored."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest() if text else ""
-
-
-def changes_of(text: str, digest: str, base: Sequence[str]) -> str:
-    """Return the difference between a text and an earlier text as JSON. `digest` and `base` belong to the earlier text.
-
-    `{"base": digest, "lines": [[first, count] | line, …]}`: ranges of the earlier lines, and new lines.
-    """
-    places = {line: place for place, line in enumerate(base)}
-    lines, parts, at = text.split("\n"), list[JSON](), 0
-    while at < len(lines):
-        place = places.get(lines[at])
-        count = 1
-        if place is None:
-            parts.append(lines[at])
-        else:
-            while lines[at + count : at + count + 1] == base[place + count : place + count + 1] != []:
-                count += 1
-            parts.append([place, count])
-        at += count
-    return dumps({"base": digest, "lines": parts})
-
-
-def base_of(stored: SentText) -> str | None:
-    """Return the digest of the text that a stored text differs from, or None if it is complete."""
-    return None if text_digest(stored.text) == stored.digest else str(_changes(stored.text).get("base"))
-
-
-def full_text(stored: SentText, base: str) -> str:
-    """Return the complete text of `stored`, which has the changes to the text `base`."""
-    before, lines = base.split("\n"), list[str]()
-    for part in cast("list[JSON]", _changes(stored.text).get("lines", [])):
-        if isinstance(part, list):
-            first, count = cast("list[int]", part)
-            lines += before[first : first + count]
-        else:
-            lines.append(str(part))
-    return "\n".join(lines)
-
-
-def _changes(text: str) -> JSONObject:
-    try:
-        return cast("JSONObject", json.loads(text))
-    except ValueError:  # a manually changed row
-        return {}
 
 
 def boundaries(messages: Sequence[Message], *, within_steps: bool = False) -> list[int]:

@@ -1,5 +1,6 @@
 """Messages of a thread, in order: texts, calls and results."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -8,7 +9,8 @@ from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.run import Side
 from toolwright.core.value import value
 
-Role: TypeAlias = Literal["user", "assistant", "tool"]
+Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
+"""The journal has no message of the system. It is the role of reports and notices in a request to a model."""
 
 
 @value
@@ -37,14 +39,13 @@ class Sent:
     """Record of one request to a model, from which it can be rebuilt.
 
     `compaction` is the number of the compaction in force, or 0. `version` is the version of the compaction rules.
-    `system`, `changing` and `tools` are the digests of these texts, `hash` is the digest of the messages. `tokens` is
+    `system` and `tools` are the digests of these texts, `hash` is the digest of the messages. `tokens` is
     our estimate of the request's tokens, or None, `counted` the provider's count, `budget` the maximum, or None for no
     limit.
     """
 
     hash: str
     system: str = ""
-    changing: str = ""
     tools: str = ""
     compaction: int = 0
     version: int = 1
@@ -54,14 +55,26 @@ class Sent:
 
 
 @value
+class StateReport:
+    """Parts of an agent's state, by name, as the agent read them before an answer: those that had changed.
+
+    A part with an empty text was withdrawn. `agent` is the id of the agent whose state it is.
+    """
+
+    agent: str
+    parts: Mapping[str, str]
+
+
+@value
 class Message:
     """One message of a thread.
 
     `seq` is its position (1, 2, 3 …), None until it is stored. A tool message answers the call `call_id`, whose id for
     the model is `model_call_id`. `native` is provider-specific content (thinking, signatures), which later requests
     replay. `kept` is false for the messages of a skipped run (D12). A `pinned` message is never omitted from a request.
-    A hidden message is not `kept`; `hidden_by` is the person or service that has hidden it.
-    `sent` is the record of the request that an answer belongs to. `side` is the side that wrote the message, or for
+    A hidden message is not `kept`; `hidden_by` is the person or service that has hidden it. `sent` is the record of the
+    request that an answer belongs to, `state` the report that the request ended with; later requests repeat it before
+    the answer. `side` is the side that wrote the message, or for
     which it is. `by` is the prompt that wrote it, if a thread has had more than one. Messages of a prompt tool are not
     part of the top-level conversation; `within` is the tool's call.
     """
@@ -87,4 +100,5 @@ class Message:
     pinned: bool = False
     hidden_by: str | None = None
     sent: Sent | None = None
+    state: StateReport | None = None
     created_at: datetime

@@ -18,7 +18,7 @@ from toolwright.core.threads.compaction import (
     message_tokens,
     shown,
 )
-from toolwright.core.threads.message import Message, Sent
+from toolwright.core.threads.message import Message, Sent, StateReport
 from toolwright.core.threads.run import Side
 from toolwright.core.value import changed
 from toolwright.runtime.context.execution import RunExecution
@@ -71,7 +71,11 @@ class OtherSideCache:
         known = self._made.get(id(message))
         if known is None or known[0] is not message:
             words = _user_text(message, side, went_well)
-            made = changed(message, role="user", content=words, calls=(), native=None) if words else None
+            made = (
+                changed(message, role="user", content=words, calls=(), native=None, state=None)
+                if words
+                else None
+            )
             known = self._made[id(message)] = message, made
         return known[1]
 
@@ -174,9 +178,10 @@ class Frame:
     if answers are not in the order of the calls.
 
     `compactions` are the effective ones, by side. `sent` is the record of the last request, `texts` the texts that it
-    refers to and that can be missing from the journal. `printed` is a system text and tools, with the digests of their
-    parts. `budget` is the maximum number of tokens of an agent's request to a model. `is_over` means that a request
-    exceeded the learned budget. `heard` caches each side's view of the other side's messages.
+    refers to and that can be missing from the journal. `state_parts` is the agent's current state, or None for an agent
+    without one, `state` what the last request reported of it. `printed` is a system text and tools, with the digests of
+    their parts. `budget` is the maximum number of tokens of an agent's request to a model. `is_over` means that a
+    request exceeded the learned budget. `heard` caches each side's view of the other side's messages.
     """
 
     active: ActiveAgent | None
@@ -191,7 +196,9 @@ class Frame:
     compactions: dict[str, Compaction] = field(default_factory=dict[str, Compaction])
     sent: Sent | None = None
     texts: tuple[SentText, ...] = ()
-    printed: tuple[object, object, tuple[str, str, str]] = (None, None, ("", "", ""))
+    state_parts: Mapping[str, str] | None = None
+    state: StateReport | None = None
+    printed: tuple[object, object, tuple[str, str]] = (None, None, ("", ""))
     budget: tuple[object, object, int | None] = (None, None, None)
     is_over: bool = False
     heard: OtherSideCache = field(default_factory=OtherSideCache)

@@ -128,6 +128,7 @@ def assistant_message(
         calls=message_calls(calls),
         native=response.native,
         sent=sent_with(context.frame, response),
+        state=context.frame.state,
         created_at=at,
     )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, Mod
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.text import BEFORE_CUT, error_text, quantity
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, StateReport
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext
@@ -27,6 +27,7 @@ from toolwright.runtime.model.context_window import (
     MOST_EDITS,
     ContextWindows,
     ConversationChanged,
+    current_report,
     formed,
 )
 from toolwright.runtime.model.stream import AnswerStream
@@ -36,7 +37,7 @@ from toolwright.runtime.prompts import (
     bare_prompt,
     prompt,
     sections,
-    stable_part,
+    state_parts,
 )
 from toolwright.runtime.threads.inbox import preview
 
@@ -140,13 +141,14 @@ class ModelAnswers:
         `ToolwrightError`, or `ModelRaised`.
         """
         try:
-            active, system, stable = context.active, context.active.prompt.prompt, None
+            active, system, parts = context.active, context.active.prompt.prompt, None
             if active.agent.toolkits:
-                system, stable = await self._system(context, active, changes)
+                system, parts = await self._system(context, active, changes)
             elif active.instructions:
                 system = bare_prompt(active)
+            context.root.state_parts = parts
             for _ in range(MOST_EDITS):
-                request = self._next_request(context, active, changes, system, stable)
+                request = self._next_request(context, active, changes, system)
                 try:
                     return await self._fitting(context, context.root, active, request)
                 except ConversationChanged:
@@ -158,7 +160,7 @@ class ModelAnswers:
             raise internal_error("asking the model", error) from error
 
     def _next_request(
-        self, context: RunContext, active: ActiveAgent, changes: Changes, system: str, stable: str | None
+        self, context: RunContext, active: ActiveAgent, changes: Changes, system: str
     ) -> ModelRequest:
         """Return the request for the next step of the thread's own conversation."""
         root, number = context.root, context.run.step_count + 1
@@ -170,7 +172,8 @@ class ModelAnswers:
         if context.speaker is not None:
             turn = steps_of(context.speaker, root.messages, context.run) + 1
             number = turn if _alone(active) else number
-        return self._request(context, active, messages, system, number, turn, stable)
+        state = None if root.state_parts is None else current_report(context, root, messages)
+        return self._request(context, active, messages, system, number, turn, state)
 
     async def _fitting(
         self, context: RunContext, frame: Frame, active: ActiveAgent, request: ModelRequest
@@ -196,7 +199,7 @@ class ModelAnswers:
             except ContextTooLong as refused:
                 tell = None
                 if frame is context.root and CHANNELS in active.agent.toolkits:
-                    tell = partial(self._system_within, context, active)
+                    tell = partial(self._state_parts, context, active)
                 request = await self.windows.refit(
                     context, frame, model, request, self._summarizing, refused, attempt, tell
                 )
@@ -263,9 +266,8 @@ class ModelAnswers:
         system: str,
         number: int,
         turn: int,
-        stable: str | None = None,
+        state: StateReport | None = None,
     ) -> ModelRequest:
-        """Return the request. `stable` is the unchanging beginning of the system text, or None for all of it."""
         form, choice = active.form, active.prompt.tool_choice
         if choice == "required":
             by = context.speaker if context.frame.call is None else active.prompt.name
@@ -282,7 +284,7 @@ class ModelAnswers:
             turn=turn,
             answer=None if form is None else form.schema,
             settings=active.settings,
-            stable=None if stable is None else len(stable),
+            state=state,
         )
 
     async def _answer(
@@ -328,22 +330,26 @@ class ModelAnswers:
             _log_answer(context.active, model.name, response, asyncio.get_running_loop().time() - began)
         return response
 
-    async def _system(self, context: RunContext, active: ActiveAgent, changes: Changes) -> tuple[str, str]:
-        """Return the system prompt of an agent with toolkits, and the part of it that does not change.
+    async def _system(
+        self, context: RunContext, active: ActiveAgent, changes: Changes
+    ) -> tuple[str, Mapping[str, str]]:
+        """Return the system prompt of an agent with toolkits, and the parts of its state by name.
 
         The agent leaves its space if it may no longer be in it (D10).
         """
         await context.space.check(changes, active)
-        return await self._sections(
+        parts = await self._sections(
             context, active, self.windows.most_tokens(active, await self._model(active))
         )
+        return prompt([each for each in parts if not each.changes]), state_parts(parts)
 
-    async def _system_within(self, context: RunContext, active: ActiveAgent, most: int) -> tuple[str, int]:
-        """Return the system prompt for a request of at most `most` tokens, and the length of its stable part."""
-        system, stable = await self._sections(context, active, most)
-        return system, len(stable)
+    async def _state_parts(self, context: RunContext, active: ActiveAgent, most: int) -> Mapping[str, str]:
+        """Return the parts of the agent's state for a request of at most `most` tokens."""
+        return state_parts(await self._sections(context, active, most))
 
-    async def _sections(self, context: RunContext, active: ActiveAgent, most: int | None) -> tuple[str, str]:
+    async def _sections(
+        self, context: RunContext, active: ActiveAgent, most: int | None
+    ) -> Sequence[Section]:
         reach = await context.space.reach(active.agent)
         agent_state = await context.retry_until_available(
             lambda: self._system_prompts.state_for(active, reach, context.space.places)
@@ -352,7 +358,7 @@ class ModelAnswers:
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
             parts.append(Section(name="inbox", text=preview(waiting) or "", changes=True))
-        return prompt(parts), stable_part(parts)
+        return parts
 
     async def _model(self, active: ActiveAgent) -> Model:
         model = active.model if active.model is not None else self._default_model

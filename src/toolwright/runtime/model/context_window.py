@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -31,8 +31,9 @@ from toolwright.core.threads.compaction import (
     text_tokens,
     texts,
 )
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, StateReport
 from toolwright.core.threads.run import Run
+from toolwright.core.threads.state_report import new_report, report_text
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
@@ -78,8 +79,8 @@ MOST_WAIT = 60.0  # seconds that an answer waits for a summary
 MOST_EDITS = 10  # number of times that a request is rebuilt because a summary was edited in the meantime
 
 
-Tell: TypeAlias = Callable[[int], Awaitable[tuple[str, int]]]
-"""Builds the system text for a request of so many tokens. Returns it with the length of its stable beginning."""
+Tell: TypeAlias = Callable[[int], Awaitable[Mapping[str, str]]]
+"""Builds the parts of the agent's state for a request of so many tokens."""
 
 
 class ConversationChanged(Exception):
@@ -193,7 +194,7 @@ class ContextWindows:
     ) -> ModelRequest:
         """Return a shorter request after the provider has rejected one for its length, in the given attempt.
 
-        A limit that the provider names is learned. `tell` builds the system text for so many tokens. Raises
+        A limit that the provider names is learned. `tell` builds the agent's state for so many tokens. Raises
         `ContextTooLong` if the request cannot be shortened, or was rejected too often.
         """
         frame.budget, frame.is_over = (None, None, None), False  # the budget is smaller from now on
@@ -213,9 +214,9 @@ class ContextWindows:
         if limit is not None:
             self._learn(context.active, model, limit)
         if tell is not None:
-            system, stable = await tell(fitting.budget)
-            fitting.fixed += text_tokens(system) - text_tokens(request.system)
-            request = changed(request, system=system, stable=stable)
+            fitting.fixed -= _state_tokens(frame)
+            frame.state_parts = await tell(fitting.budget)
+            fitting.fixed += _state_tokens(frame)
         log.info(
             "%s rejected a request of about %d tokens. A shorter one is sent. %s",
             model.name,
@@ -333,9 +334,13 @@ class ContextWindows:
         return self._policy(active).budget(None if model is None else window_of(model), _answer_of(active))
 
     def _fixed(self, request: ModelRequest, tools: tuple[ToolDefinition, ...] | None = None) -> int:
-        """Return the estimated tokens of the system text and of the tools, by default the request's own."""
+        """Return the estimated tokens of the system text, the report of the state, and the tools.
+
+        The tools are the request's own by default.
+        """
         offered = request.tools if tools is None else tools
-        return text_tokens(request.system) + len(self.records.tools_text(offered)[0]) // 4
+        reported = 0 if request.state is None else text_tokens(report_text(request.state))
+        return text_tokens(request.system) + reported + len(self.records.tools_text(offered)[0]) // 4
 
     def _fitting(
         self,
@@ -350,7 +355,10 @@ class ContextWindows:
         if row is None:
             thread_id, now = context.thread.id, context.clock.now()
             row = Compaction(thread_id=thread_id, number=0, created_at=now)
-        fixed, form = self._fixed(request, self.with_reader(active).tools.model_definitions), active.form
+        # Omitted messages can have reported any part of the state, which the request reports again then.
+        whole = changed(request, state=None)
+        fixed, form = self._fixed(whole, self.with_reader(active).tools.model_definitions), active.form
+        fixed += _state_tokens(frame)
         opening = sum(map(message_tokens, form.opening)) if isinstance(form, ComposedForm) else 0
         return Fitting(
             messages=[*request.messages],
@@ -383,6 +391,7 @@ class ContextWindows:
             messages=tuple(fitting.messages),
             tools=context.active.tools.model_definitions,
             answer=None if form is None else form.schema,
+            state=current_report(context, frame, fitting.messages),
         )
 
     # ── compaction ──────────────────────────────────────────────────────────────────────────────────────────
@@ -578,6 +587,17 @@ def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
         return request
     messages = as_formed([*request.messages], active)
     return changed(request, messages=tuple(messages))
+
+
+def current_report(context: RunContext, frame: Frame, messages: Sequence[Message]) -> StateReport | None:
+    """Return the report of the agent's state after these messages, or None for an agent without one."""
+    parts = frame.state_parts
+    return None if parts is None else new_report(context.active.agent_id, parts, messages)
+
+
+def _state_tokens(frame: Frame) -> int:
+    """Return the estimated tokens of the whole state of the agent."""
+    return sum(map(text_tokens, (frame.state_parts or {}).values()))
 
 
 def _has_images(messages: Sequence[Message]) -> bool:

@@ -20,16 +20,14 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import (
     Compaction,
     SentPrompt,
-    SentText,
-    base_of,
     conversation_digest,
-    full_text,
     parts_of,
     shown,
     text_tokens,
 )
 from toolwright.core.threads.message import Message, MessageVersion, Sent
 from toolwright.core.threads.run import Run, Side, Step
+from toolwright.core.threads.state_report import as_sent, report_text
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.pipeline import PreparedCall, prepare
 from toolwright.core.tools.relations import PromptCall
@@ -122,8 +120,8 @@ class SentPrompts:
     async def _history(
         self, thread: Thread, run: Run, said: Sequence[Message], sent: Sequence[Sent]
     ) -> _History:
-        digests = {digest for each in sent for digest in (each.system, each.changing, each.tools) if digest}
-        texts = await self._texts(thread, digests)
+        digests = {digest for each in sent for digest in (each.system, each.tools) if digest}
+        texts = {each.digest: each.text for each in await self._store.sent_texts(thread.id, sorted(digests))}
         versions: dict[int, list[MessageVersion]] = {}
         for each in await self._store.message_versions(thread.id):
             versions.setdefault(each.seq, []).append(each)
@@ -146,24 +144,6 @@ class SentPrompts:
             versions=versions,
             texts=texts,
         )
-
-    async def _texts(self, thread: Thread, digests: set[str]) -> dict[str, str]:
-        """Return the texts with these digests."""
-        kept: dict[str, SentText] = {}
-        missing: set[str] = digests
-        while missing:  # some are stored as differences to others, in a chain of bounded length
-            rows = {each.digest: each for each in await self._store.sent_texts(thread.id, sorted(missing))}
-            kept |= rows
-            missing = {base for each in rows.values() if (base := base_of(each)) and base not in kept}
-        texts: dict[str, str] = {}
-        for digest in digests & kept.keys():
-            chain = [kept[digest]]
-            while (base := base_of(chain[-1])) is not None and base in kept and base not in texts:
-                chain.append(kept[base])
-            for each in reversed(chain):
-                base = base_of(each)
-                texts[each.digest] = each.text if base is None else full_text(each, texts.get(base, ""))
-        return texts
 
     async def _conversation(
         self, thread: Thread, said: Sequence[Message], rows: Mapping[int, Compaction]
@@ -214,13 +194,15 @@ class SentPrompts:
             return prompt
         if prompt.within is None:
             answer = next(each for each in history.root if each.id == prompt.message_id)
-            make = partial(_of_thread, history, answer, await self._speaker(history, answer))
+            active = await self._speaker(history, answer)
+            agent_id = history.run.agent if active is None else active.agent_id
+            make = partial(_of_thread, history, answer, active)
         else:
-            opened = await self._opened(history, prompt.within)
+            opened, agent_id = await self._opened(history, prompt.within), ""
             answer = next(each for each in history.within[prompt.within] if each.id == prompt.message_id)
             make = partial(_of_prompt_tool, history, answer, opened)
         # In a thread: each request is built from the whole conversation and hashed.
-        return await asyncio.to_thread(_filled, history, prompt, make)
+        return await asyncio.to_thread(_filled, history, prompt, make, agent_id)
 
     # ── conversations of prompt tools ───────────────────────────────────────────────────────────────────────
 
@@ -301,6 +283,7 @@ def _request(answer: Message) -> SentPrompt:
         by=answer.by,
         side=answer.side,
         sent=answer.sent,
+        state=answer.state,
     )
 
 
@@ -311,7 +294,7 @@ The journal does not record when a message of the run was dropped and when a mes
 """
 
 
-def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants]) -> SentPrompt:
+def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants], agent_id: str) -> SentPrompt:
     """Return the prompt with its request: the conversation whose hash is recorded, or the likeliest if none matches."""
     sent = prompt.sent
     assert sent is not None, "checked by the caller"
@@ -324,7 +307,8 @@ def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants])
         if exact:
             break
     tools = history.texts.get(sent.tools, "")
-    system, changing = history.texts.get(sent.system, ""), history.texts.get(sent.changing, "")
+    system = history.texts.get(sent.system, "")
+    changing = "" if prompt.state is None else report_text(prompt.state)
     parts = {
         "system": text_tokens(system) if system else 0,
         "changing": text_tokens(changing) if changing else 0,
@@ -337,7 +321,7 @@ def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants])
         system=system,
         changing=changing,
         tools=_tools(tools),
-        messages=tuple(messages),
+        messages=tuple(as_sent(messages, agent_id)),
         compaction=history.row(sent),
         parts=parts,
     )

@@ -141,7 +141,7 @@ class RunWorker:
             return early
         try:
             serving = self._serve(view, run or self._new_run(view), node)
-            return await self._callers.execute(thread_id, serving)
+            return await self._callers.in_context(thread_id, serving)
         except ThreadLost as lost:
             log.info("%s", lost)
             await self._clock.sleep(LOST_PAUSE)  # not to compete with the worker that owns it now

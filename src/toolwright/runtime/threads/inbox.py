@@ -12,12 +12,12 @@ from toolwright.core.text import clean_text
 from toolwright.core.threads.inbox import InboxEvent, InboxType
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
+from toolwright.core.threads.state_report import NOTICE, OWN
 from toolwright.core.value import changed
 from toolwright.runtime.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
 from toolwright.wire.text import is_misleading, readable, speaker_name
 
-OWN = "msg_"  # prefix of the ids of the thread's own messages; other messages have other ids
 LONG = 50_000  # length in characters from which a text is cleaned in a thread
 MOST_TOGETHER = 20_000  # characters of events that are combined into one message
 PREVIEWED = 80  # characters of an event that a preview shows
@@ -86,7 +86,7 @@ def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -
         text = f"INBOX: {text}" if len(lines) == 1 else f"INBOX:\n{text}"
     first = events[0]
     return Message(
-        id=f"evt_{first.event_id.removeprefix('tr:')}",
+        id=f"{NOTICE}{first.event_id.removeprefix('tr:')}",
         role="user",
         content=text,
         seq=seq,

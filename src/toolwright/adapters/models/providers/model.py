@@ -15,6 +15,9 @@ from pydantic_ai.exceptions import FallbackExceptionGroup
 from pydantic_ai.messages import InstructionPart, ModelMessage
 from pydantic_ai.messages import ModelResponse as NativeResponse
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import (
+    _with_framing_announcement as with_framing_announcement,  # pyright: ignore[reportPrivateUsage]  # as `direct` uses it
+)
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings as NativeSettings
@@ -56,9 +59,9 @@ from toolwright.adapters.models.providers.tools import (
 from toolwright.adapters.models.providers.transcript import (
     NOTHING_SHOWN,
     Pictures,
-    PromptCache,
     Recent,
     Transcript,
+    cache_settings,
 )
 from toolwright.adapters.models.resolve import check_provider
 from toolwright.core.env.logs import internal_errors, logger
@@ -229,8 +232,7 @@ class PydanticAIModel(RetryingModel):
         self._owned = isinstance(model, str)
         native = adapted(provider_model(model) if isinstance(model, str) else model)
         super().__init__(name or (model if isinstance(model, str) else native.model_id), native, **retries)
-        self._settings = _default_settings(self._model)
-        self._cache = PromptCache(self._model)
+        self._settings: NativeSettings = {**cache_settings(self._model), **_default_settings(self._model)}
         self._sees = self._model.profile.get("supports_image_input", True)
         self._pictures = Pictures()
         self._plain = PlainMessages(self._name)
@@ -275,18 +277,17 @@ class PydanticAIModel(RetryingModel):
             offer = await self._offers.get(request.tools)
             form = self._form(request)
             pictures = await self._pictures.load(request) if self._sees else NOTHING_SHOWN
-            messages = self._transcript.convert(request.messages, pictures, plain)
-            changing = without_surrogates(request.changing_system)
-            if changing:
-                messages = self._cache.with_state(messages, changing)
-            defaults: NativeSettings = {**self._cache.settings(changing=bool(changing)), **self._settings}
-            settings = _settings_for(request, defaults, offer)
+            messages, has_system = self._transcript.convert(request.messages, pictures, plain, request.state)
+            settings = _settings_for(request, self._settings, offer)
             final = [] if form is None or form.tool is None else [form.tool.native]
             natives = [*offer.natives, *final]
             whole = unchanged_settings(offer, self._offers, final, settings)
             if whole is not None:
                 settings, natives = whole, natives[:1]  # which represents all
             parameters = self._parameters(request, form, natives)
+            if has_system:
+                parameters = with_framing_announcement(parameters, settings)
+                messages = self._model.prepare_messages(messages, parameters)
         return PreparedRequest(
             messages=messages, settings=settings, parameters=parameters, form=form, offer=offer
         )
@@ -345,7 +346,7 @@ class PydanticAIModel(RetryingModel):
     def _parameters(
         self, request: ModelRequest, form: AnswerForm | None, natives: list[NativeTool]
     ) -> ModelRequestParameters:
-        system = without_surrogates(request.stable_system)
+        system = without_surrogates(request.system)
         instructions = [InstructionPart(content=system)] if system else []
         parameters = ModelRequestParameters(function_tools=natives, instruction_parts=instructions)
         if form is None:
@@ -470,6 +471,8 @@ def _settings_for(request: ModelRequest, defaults: NativeSettings, offer: ToolOf
         settings["tool_choice"] = request.tool_choice
     if request.reasoning is not None:
         settings["thinking"] = request.reasoning
+    if request.state is not None:
+        settings["framing_announcement"] = "always"  # from the first request on: the prefix stays the same
     return {**defaults, **settings} if settings else defaults
 
 

@@ -3,7 +3,7 @@
 Provider-specific parts of an answer (thinking, signatures) are stored as JSON and replayed. Any stored value is sent as
 valid JSON: lone surrogates and numbers that no provider can read are replaced here.
 
-A provider caches the common prefix of requests. So text that changes from step to step is sent last.
+A provider caches the common prefix of requests. So a report of the agent's state stays where it was sent.
 """
 
 import json
@@ -11,28 +11,25 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Generic, TypeVar, cast
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from pydantic_ai.messages import (
     BinaryContent,
-    CachePoint,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
+    SystemPromptPart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models import Model
-from pydantic_ai.settings import CacheConfig
 from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_core import from_json, to_json
 
@@ -44,7 +41,8 @@ from toolwright.core.json_value import JSON, without_surrogates
 from toolwright.core.results import AttachmentRef
 from toolwright.core.schemas.provider_rules import PropertyNames
 from toolwright.core.text import quantity
-from toolwright.core.threads.message import Message, MessageCall
+from toolwright.core.threads.message import Message, MessageCall, StateReport
+from toolwright.core.threads.state_report import OWN, is_notice, quote_envelopes, report_text
 from toolwright.core.value import changed
 
 LARGEST = 5 * 1024 * 1024 // 4 * 3
@@ -190,6 +188,8 @@ class Recent(Generic[Source, Converted]):
 
 CACHED_MESSAGES = 4096
 LONGEST_CACHED = 16_384
+INBOX_OPENS = "Your inbox has new messages."
+"""Sent before a conversation that begins with a message of the inbox: providers need a user's message first."""
 _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
 
 
@@ -215,22 +215,32 @@ class Transcript:
         messages: Iterable[Message],
         pictures: Shown = NOTHING_SHOWN,
         plain: Set[str] = frozenset(),
-    ) -> list[ModelMessage]:
-        """Return the conversation. All messages between two answers form one request, tool results first.
+        state: StateReport | None = None,
+    ) -> tuple[list[ModelMessage], bool]:
+        """Return the conversation, and whether it has parts in the role of the system.
 
+        All messages between two answers form one request: tool results, messages, then the report of the agent's state.
         `pictures` are the pictures to show. All files are named. An answer without text and calls is left out. The
         messages with the ids `plain` have no pictures, and no reasoning.
         """
         converted: list[ModelMessage] = []
         results: list[ModelRequestPart] = []
         prompts: list[ModelRequestPart] = []
+        has_system = state is not None
         for message in with_safe_ids(messages):
+            if state is not None and message.state is not None and message.state.agent == state.agent:
+                prompts.append(_report(message.state))
             if message.role == "assistant" and not message.calls and not message.content.strip():
+                continue
+            shown = pictures.get(message.id, NO_PICTURES) if message.attachments else NO_PICTURES
+            if is_notice(message):
+                prompts += _notice(message, NO_PICTURES if message.id in plain else shown)
+                has_system = True
                 continue
             if plain and message.id in plain:
                 piece = self._convert(changed(message, native=None))
             elif message.attachments:
-                piece = self._convert(message, pictures.get(message.id, NO_PICTURES))
+                piece = self._convert(message, shown)
             else:
                 piece = self._piece(message)
             if not isinstance(piece, ModelResponse):
@@ -240,9 +250,11 @@ class Transcript:
                 converted.append(ModelRequest([*results, *prompts]))
                 results, prompts = [], []
             converted.append(piece)
+        if state is not None and state.parts:
+            prompts.append(_report(state))
         if results or prompts:
             converted.append(ModelRequest([*results, *prompts]))
-        return converted
+        return _beginning_with_user(converted) if has_system else converted, has_system
 
     def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
         """Return the converted part. Long texts are not cached."""
@@ -260,9 +272,13 @@ class Transcript:
             case "tool":
                 return self._result(message, pictures)
             case "user":
+                if message.id.startswith(OWN) and (quoted := quote_envelopes(message.content)) is not None:
+                    message = changed(message, content=quoted)
                 return UserPromptPart(_content(message, pictures), timestamp=message.created_at)
             case "assistant":
                 return self._answer(message)
+            case "system":
+                return SystemPromptPart(without_surrogates(message.content), timestamp=message.created_at)
 
     def _result(self, message: Message, pictures: Mapping[str, bytes]) -> ModelRequestPart:
         """Return a tool's result as text, with its images."""
@@ -295,6 +311,33 @@ class Transcript:
     def _renamed(self, call: MessageCall) -> MessageCall:
         names = self._names.get(call.name)
         return call if names is None else changed(call, arguments=names.wire(call.arguments))
+
+
+def _notice(message: Message, pictures: Mapping[str, bytes]) -> list[ModelRequestPart]:
+    """Return a message of the inbox in the role of the system, which no caller can write, and its pictures."""
+    content = _content(message, pictures)
+    if isinstance(content, str):
+        return [SystemPromptPart(content, timestamp=message.created_at)]
+    text, *shown = content
+    return [
+        SystemPromptPart(cast(str, text), timestamp=message.created_at),
+        UserPromptPart(shown, timestamp=message.created_at),
+    ]
+
+
+def _report(state: StateReport) -> ModelRequestPart:
+    return SystemPromptPart(without_surrogates(report_text(state)))
+
+
+def _beginning_with_user(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Return the messages with a user's message before a system's one at the beginning.
+
+    pydantic-ai would move the latter into the system text, so that the prefix changed when the conversation is cut.
+    """
+    first = messages[0] if messages else None
+    if isinstance(first, ModelRequest) and isinstance(first.parts[0], SystemPromptPart):
+        return [ModelRequest([UserPromptPart(INBOX_OPENS), *first.parts]), *messages[1:]]
+    return messages
 
 
 _UNSAFE_ID = re.compile(r"[^a-zA-Z0-9_-]")
@@ -473,10 +516,6 @@ def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart
     return [*parts[:place], *_text(message), *others]
 
 
-STATE = (
-    "The system reports your current state here before each of your answers. It was not written by a user and "
-    "needs no answer."
-)
 _PARTS = ("", "_instructions", "_messages", "_tool_definitions")
 _PROVIDERS = ("anthropic", "bedrock", "openrouter")
 _OWN_KEYS = frozenset(
@@ -486,42 +525,23 @@ _OWN_KEYS = frozenset(
 """Provider-specific cache settings, which pydantic-ai does not accept together with `cache`."""
 
 
-class PromptCache:
-    """Marks the tools, the stable system text and the last message as ends of the cached prefix.
+def cache_settings(model: Model) -> NativeSettings:
+    """Return the settings that mark the tools, the system text and the last message as ends of the cached prefix.
 
     The settings of the model object take precedence: they can disable caching or set their own marks.
     """
-
-    def __init__(self, model: Model) -> None:
-        settings = model.settings or NativeSettings()
-        self._is_own = "cache" in settings or not _OWN_KEYS.isdisjoint(settings)
-        self._takes_marks = _takes_marks(model)
-        self._marks_messages = self._takes_marks and _caches_messages(settings)
-        self._is_anthropic = model.system == "anthropic"
-        self._is_implicit = bool(model.profile.get("openai_supports_prompt_cache_breakpoints", False))
-        self._marks_messages &= not self._is_implicit or _is_openai(model)
-
-    def settings(self, *, changing: bool) -> NativeSettings:
-        """Return the settings that enable caching of the request, except any `changing` text at its end."""
-        if self._is_own or self._is_implicit or not self._takes_marks:
-            return NativeSettings()
-        if not self._is_anthropic:
-            return NativeSettings(cache=CacheConfig(messages=False) if changing else True)
-        # per block, which Anthropic's gateways also accept
-        settings = {"anthropic_cache_instructions": True, "anthropic_cache_tool_definitions": True}
-        if not changing:
-            settings["anthropic_cache_messages"] = True
-        return cast(NativeSettings, settings)  # keys of one provider, whose SDK need not be installed
-
-    def with_state(self, messages: Sequence[ModelMessage], text: str) -> list[ModelMessage]:
-        """Return the messages followed by the changing text, which is not cached."""
-        state_text = f"{STATE}\n\n{text}"
-        last = messages[-1] if messages else None
-        if not isinstance(last, ModelRequest):
-            return [*messages, ModelRequest([UserPromptPart(state_text)])]
-        marked = self._marks_messages and any(map(_says_something, last.parts))
-        state = UserPromptPart([CachePoint(), state_text] if marked else state_text)
-        return [*messages[:-1], replace(last, parts=[*last.parts, state])]
+    own = model.settings or NativeSettings()
+    is_own = "cache" in own or not _OWN_KEYS.isdisjoint(own)
+    is_implicit = bool(model.profile.get("openai_supports_prompt_cache_breakpoints", False))
+    if is_own or is_implicit or not _takes_marks(model):
+        return NativeSettings()
+    if model.system != "anthropic":
+        return NativeSettings(cache=True)
+    # per block, which Anthropic's gateways also accept
+    marks = ("anthropic_cache_instructions", "anthropic_cache_tool_definitions", "anthropic_cache_messages")
+    return cast(
+        NativeSettings, dict.fromkeys(marks, True)
+    )  # one provider's keys; its SDK need not be installed
 
 
 def _takes_marks(model: Model) -> bool:
@@ -530,22 +550,3 @@ def _takes_marks(model: Model) -> bool:
     return bool(profile.get("supports_cache", False)) and bool(
         profile.get("openrouter_supports_trailing_cache_control", True)
     )
-
-
-def _is_openai(model: Model) -> bool:
-    """Return whether the model is hosted by OpenAI or Azure. Other servers with its API can reject a mark."""
-    host = urlsplit(model.base_url or "").hostname or ""
-    return host.endswith((".openai.com", ".azure.com"))
-
-
-def _caches_messages(settings: NativeSettings) -> bool:
-    """Return whether the conversation is cached: the model's own settings enable it or do not mention it."""
-    if not _OWN_KEYS.isdisjoint(settings):
-        keys = [f"{provider}_cache{part}" for provider in _PROVIDERS for part in ("", "_messages")]
-        return any(settings.get(key) for key in keys)
-    cache = settings.get("cache", True)
-    return cache.get("messages", True) if isinstance(cache, dict) else bool(cache)
-
-
-def _says_something(part: ModelRequestPart) -> bool:
-    return isinstance(part, ToolReturnPart) or (isinstance(part, UserPromptPart) and bool(part.content))

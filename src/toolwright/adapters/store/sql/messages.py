@@ -27,7 +27,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.approval import ApprovalState
 from toolwright.core.threads.call import OPEN, Call, CallStatus, Route
-from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Role, Sent
+from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Role, Sent, StateReport
 from toolwright.core.tools.tool import Kind
 
 _NESTED = sa.text("within IS NOT NULL")
@@ -55,19 +55,20 @@ def _body_text(message: Message) -> str:
         body["native"] = message.native
     if message.sent is not None:
         body["sent"] = _sent_body(message.sent)
+    if message.state is not None:
+        body["state"] = [message.state.agent, {**message.state.parts}]
     return dumps_unescaped(body)
 
 
 def _sent_body(sent: Sent) -> JSON:
     counted: list[JSON] = [sent.compaction, sent.version, sent.tokens, sent.counted, sent.budget]
-    return [sent.hash, sent.system, sent.changing, sent.tools, *counted]
+    return [sent.hash, sent.system, "", sent.tools, *counted]  # the third is from an earlier version
 
 
 def _sent(body: Sequence[Any]) -> Sent:  # as written by _sent_body
     return Sent(
         hash=body[0],
         system=body[1],
-        changing=body[2],
         tools=body[3],
         compaction=body[4],
         version=body[5],
@@ -117,6 +118,9 @@ def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_tex
         "attachments": tuple([_attachment(ref) for ref in parsed.get("attachments", ())]),
         "native": parsed.get("native"),
         "sent": None if "sent" not in parsed else _sent(parsed["sent"]),
+        "state": StateReport(agent=parsed["state"][0], parts=parsed["state"][1])
+        if "state" in parsed
+        else None,
     }
 
 

@@ -17,6 +17,7 @@ from toolwright.core.threads.compaction import NO_RECORD, NOT_EXACT, SentPrompt,
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus
+from toolwright.core.threads.state_report import is_report
 from toolwright.core.value import changed
 from toolwright.runtime.health import seconds_since
 from toolwright.web.auth.permits import reads_system_text
@@ -101,12 +102,14 @@ def _draw(visit: Visit, prompt: SentPrompt) -> None:
             plain_text(line, "p", "small")
         if reads_system_text(visit.caller):
             _fold_text(visit, "System", prompt.system)
-            _fold_text(visit, "System, changing", prompt.changing)
+            _fold_text(visit, "State", prompt.changing)
             if prompt.tools:
                 tools: list[JSONObject] = [*prompt.tools]
                 title = quantity(len(tools), "tool")
                 _fold(visit, title, lambda: [code(json_text(each)) for each in tools])
-        _fold(visit, quantity(len(prompt.messages), "message"), lambda: _draw_messages(prompt.messages))
+        reads_reports = reads_system_text(visit.caller)
+        messages = [each for each in prompt.messages if reads_reports or not is_report(each)]
+        _fold(visit, quantity(len(messages), "message"), lambda: _draw_messages(messages))
 
 
 def _draw_messages(messages: Sequence[Message]) -> None:
