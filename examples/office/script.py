@@ -54,12 +54,15 @@ SCRIPT: dict[str, list[dict[str, object]]] = {
 
 
 class Script:
-    """A scripted model that can refer to the last message in its prompt."""
+    """A scripted model that can refer to the last message that its agent has read."""
 
     name = "scripted:office"
 
     async def respond(self, request: tw.model.ModelRequest) -> AsyncGenerator[tw.model.ModelEvent]:
-        message_ids = re.findall(r"\(messageId: (\w+)", request.system) or [""]
+        said = "\n".join([each.content for each in request.messages])
+        if request.state is not None:  # what was said in a channel since the agent was last asked
+            said = "\n".join([said, *request.state.parts.values()])
+        message_ids = re.findall(r"messageId: (\w+)", said) or [""]
         script = json.loads(json.dumps(SCRIPT).replace(LAST_MESSAGE, message_ids[-1]))
         async for event in ScriptedModel(script, name=self.name).respond(request):
             yield event

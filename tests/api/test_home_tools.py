@@ -13,6 +13,7 @@ import pytest
 
 import toolwright as tw
 from tests.api.test_people_and_agents import EXPOSED, SERVICE, Crowd, crowd
+from tests.runtime.narrow import prompt_of
 from toolwright.client import Client
 from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
@@ -31,7 +32,7 @@ class Puppet:
     told: list[str] = field(default_factory=list[str])
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelResponse]:
-        self.told.append(request.system)
+        self.told.append(prompt_of(request))
         last = request.messages[-1]
         asked = json.loads(last.content) if last.role == "user" and last.content.startswith("{") else None
         if asked is None:

@@ -16,7 +16,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 
 CREW = ("michael", "jim", "dwight")
-QUESTION = re.compile(r'\[Pam: "Ideas\?"\] \(messageId: (\w+)')
+QUESTION = re.compile(r'\[Pam: "Ideas\?"\] \([^\n]*messageId: (\w+)')
 
 
 class Staff:
@@ -41,8 +41,8 @@ class Staff:
         if "Ideas?" not in text:
             return calls
         if who == "michael":
-            question = QUESTION.search(request.system)
-            assert question is not None, "the prompt tells what was said"
+            question = QUESTION.search("\n".join([each.content for each in request.messages]))
+            assert question is not None, "the inbox has what was said"
             calls.append(("react_to_message", {"messageId": question[1], "emoji": "🎉"}))
         if who == "jim":
             calls.append(("send_message", {"channelId": "dm", "text": "Psst"}))

@@ -11,6 +11,7 @@ from typing import Any
 import toolwright as tw
 from tests.crash.dying import Witness, at_work, no_work_left
 from tests.crash.forks import Order
+from tests.runtime.narrow import prompt_of
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import ContextTooLong
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
@@ -64,7 +65,7 @@ class Provider(ABC):
 
 def counted(request: ModelRequest) -> int:
     """Return the tokens of a request as a third of its characters, which is a third more than our estimate."""
-    parts: list[object] = [request.system, [[each.name, each.parameters] for each in request.tools]]
+    parts: list[object] = [prompt_of(request), [[each.name, each.parameters] for each in request.tools]]
     parts += [[each.role, each.content, [call.arguments for call in each.calls]] for each in request.messages]
     return len(json.dumps(parts)) // 3
 
@@ -146,7 +147,7 @@ class Speaking(Provider):
             return ModelResponse(text=".")
         who, [number] = request.who[0], re.findall(r"Round (\d+):", last.content)
         for each in CREW[: CREW.index(who)]:
-            assert request.system.count(said(each, int(number))) == 1
+            assert prompt_of(request).count(said(each, int(number))) == 1
         return call("send_message", channelId="g", text=said(who, int(number)))
 
 

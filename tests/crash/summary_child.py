@@ -11,6 +11,7 @@ from typing import Any
 import toolwright as tw
 from tests.crash.dying import Witness, at_work, die
 from tests.crash.forks import Order
+from tests.runtime.narrow import prompt_of
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import ContextTooLong
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
@@ -38,7 +39,7 @@ class Narrow:
         self._requests, self._refused = Witness(folder / "requests"), Witness(folder / "refused")
 
     async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        tokens = text_tokens(request.system) + sum(map(message_tokens, request.messages))
+        tokens = text_tokens(prompt_of(request)) + sum(map(message_tokens, request.messages))
         if tokens > LIMIT:
             self._refused.note(str(tokens))
             raise ContextTooLong("Too long.")

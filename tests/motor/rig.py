@@ -78,7 +78,9 @@ class Rig:
         await self.post(name)
         self.motor.wake(name)
 
-    async def drain(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
+    async def drain(
+        self, thread_id: str, *, alone: bool = False, suspects: int = 1, node: str | None = None
+    ) -> Verdict:
         wake = await self.store.wake(thread_id)
         if wake is None:
             return "done"

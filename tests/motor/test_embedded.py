@@ -1,8 +1,8 @@
 """Features of the embedded motor alone: tasks, sweeps, a lock, errors, a clean stop."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 import pytest
@@ -272,30 +272,74 @@ async def test_a_clean_stop_lets_a_running_drain_end() -> None:
         assert rig.drained == ["a"]
 
 
-async def test_a_thread_that_may_only_run_alone_waits_for_the_others_and_holds_them_off() -> None:
-    async with embedded() as rig:
-        order: list[str] = []
-        release = asyncio.Event()
+class Suspecting:
+    """A drain of threads some of which are suspects, with as many lives as given. Each waits until it is released."""
 
-        async def drain(thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
-            if thread_id == "poison" and not alone:
-                release.set()
-                return RetryInIsolation(0.0)
-            if thread_id == "long":
-                await release.wait()
-            order.append(f"{thread_id} {len(order)}")
-            return await rig.drain(thread_id, alone=alone)
+    def __init__(self, rig: Rig, lives: dict[str, int]) -> None:
+        self._rig = rig
+        self.lives = lives
+        self.sizes: set[tuple[str, int]] = set()
+        self.released = asyncio.Event()
 
-        await rig.motor.stop(0.0)
-        motor = EmbeddedMotor(rig.store, rig.clock, _Always(), sweep=0.01)
-        rig.motor = motor
-        await motor.start(drain, rig.nudge)
-        for name in ("long", "poison"):
-            await rig.thread(name)
-            await rig.send(name)
-        await rig.until(lambda: {"long", "poison"} <= set(rig.drained))
-        assert order == ["long 0", "poison 1"]
+    async def __call__(
+        self, thread_id: str, *, alone: bool = False, suspects: int = 1, node: str | None = None
+    ) -> Verdict:
+        if thread_id in self.lives and not alone:
+            return RetryInIsolation(0.0, self.lives[thread_id])
+        if alone:
+            self.sizes.add((thread_id, suspects))
+            await self.released.wait()
+        return await self._rig.drain(thread_id)
+
+
+@asynccontextmanager
+async def suspecting(lives: dict[str, int]) -> AsyncGenerator[tuple[Rig, "Suspecting", "_Jumping"]]:
+    """Run a motor on threads with these lives, all of which are woken before it starts."""
+    clock, store = _Jumping(), MemoryStore(lambda _: None)
+    rig = Rig(store, motor := EmbeddedMotor(store, clock, _Always(), sweep=0.01), clock)
+    drain = Suspecting(rig, lives)
+    for name in lives:
+        await rig.thread(name)
+        await rig.post(name)
+    await motor.start(drain, rig.nudge)
+    try:
+        yield rig, drain, clock
+    finally:
+        drain.released.set()
         await motor.stop(1.0)
+
+
+async def test_half_of_the_suspects_are_executed_together_while_all_others_go_on() -> None:
+    names = [f"suspect-{number}" for number in range(7)]
+    async with suspecting(dict.fromkeys(names, 3)) as (rig, drain, _):
+        await rig.until(lambda: len(drain.sizes) > 0)
+        first = {*drain.sizes}
+        await rig.thread("new")
+        await rig.send("new")
+        await rig.until(lambda: rig.drained == ["new"])
+        assert drain.sizes == first, "the others wait for their turn"
+        drain.released.set()
+        await rig.until(lambda: {*rig.drained} == {"new", *names})
+    assert max(size for _, size in drain.sizes) <= 4
+
+
+async def test_the_suspects_that_were_executed_when_the_process_ended_are_the_first_to_be_halved() -> None:
+    lives = {"a": 3, "b": 3, "c": 4, "d": 4}
+    async with suspecting(lives) as (rig, drain, _):
+        await rig.until(lambda: len(drain.sizes) > 0)
+        assert {name for name, _ in drain.sizes} <= {"c", "d"}
+        drain.released.set()
+        await rig.until(lambda: {*rig.drained} == {*lives})
+
+
+async def test_suspects_that_take_long_hold_off_the_next_ones_for_a_turn_only() -> None:
+    async with suspecting({"slow": 4, "waiting": 3}) as (rig, drain, clock):
+        await rig.until(lambda: ("slow", 1) in drain.sizes)
+        clock.ahead += 11.0
+        await some_turns()
+        assert drain.sizes == {("slow", 1)}, "a turn is doubled with each life"
+        clock.ahead += 11.0
+        await rig.until(lambda: ("waiting", 1) in drain.sizes)
 
 
 class _Always:
@@ -432,48 +476,6 @@ async def test_a_lost_lock_is_taken_back_though_a_drain_does_not_end() -> None:
         await rig.post("other")
         await rig.until(lambda: "other" in rig.drained)
     release.set()
-    await motor.stop(1.0)
-
-
-async def test_a_run_that_must_run_alone_delays_others_only_briefly() -> None:
-    clock, store = _Jumping(), MemoryStore(lambda _: None)
-    motor = EmbeddedMotor(store, clock, _Always(), sweep=0.01)
-    rig = Rig(store, motor, clock)
-    release = {"long": asyncio.Event(), "poison": asyncio.Event()}
-    asked, by_itself = asyncio.Event(), asyncio.Event()
-
-    async def drain(thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
-        if thread_id == "poison" and not alone:
-            asked.set()
-            return RetryInIsolation(0.0)
-        if thread_id == "poison":
-            by_itself.set()
-        if thread_id in release:
-            await release[thread_id].wait()
-        return await rig.drain(thread_id, alone=alone)
-
-    await motor.start(drain, rig.nudge)
-    for name in ("long", "poison", "first", "second"):
-        await rig.thread(name)
-    async with asyncio.timeout(20):
-        await rig.send("long")
-        await rig.send("poison")
-        await asked.wait()
-        await rig.send("first")
-        await some_turns()
-        assert rig.drained == []  # held off: the poisonous run waits for the long one
-        clock.ahead += 11.0
-        await rig.until(lambda: rig.drained == ["first"])
-        release["long"].set()
-        clock.ahead += 2.0
-        await by_itself.wait()
-        await rig.send("second")
-        await some_turns()
-        assert "second" not in rig.drained  # the poisonous run executes alone
-        clock.ahead += 11.0
-        await rig.until(lambda: "second" in rig.drained)
-        release["poison"].set()
-        await rig.until(lambda: "poison" in rig.drained)
     await motor.stop(1.0)
 
 

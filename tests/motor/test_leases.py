@@ -991,7 +991,7 @@ async def test_of_very_many_threads_that_others_must_drain_the_rest_is_put_off(
     monkeypatch.setattr(motor_module, "MOST_OTHERS", 5)
     drained: Counter[str] = Counter()
 
-    async def drain(name: str, *, alone: bool = False, node: str | None = None) -> Verdict:
+    async def drain(name: str, *, alone: bool = False, suspects: int = 1, node: str | None = None) -> Verdict:
         drained[name] += 1
         return "elsewhere"
 

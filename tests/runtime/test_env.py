@@ -251,6 +251,9 @@ class NoKeys:
     key = None
     keys = ()
 
+    def derived(self, purpose: str) -> tuple[bytes, ...]:
+        return ()
+
     def seal(self, text: str) -> tuple[str, str]:
         raise CannotSeal
 

@@ -10,6 +10,7 @@ import pytest
 
 import toolwright as tw
 from tests.databases import database, opened
+from tests.play import begun
 from tests.postgres_server import fresh_database
 from tests.runtime.rig import Barriers, assert_valid, running
 from tests.runtime.test_loop import calling
@@ -21,6 +22,8 @@ from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Claim, Committed, Conflict, Release, Result, Takeover, Unit
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.ports import RetryInIsolation
+from toolwright.core.threads.call import CallStatus
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runs import worker
 from toolwright.runtime.runtime import Runtime
@@ -199,28 +202,39 @@ async def test_a_run_that_was_taken_over_starts_afresh_with_its_next_commit() ->
         assert not any(isinstance(unit, Claim) for unit in store.units)
 
 
-async def test_from_the_third_life_on_a_run_goes_alone_and_later() -> None:
-    async with by_hand(script()) as (rt, store, motor):
-        thread = await rt.threads.create("worker")
-        run = await rt.threads.send(thread.id, "Go")
-        await left_by_the_dead(store.inner, rt, run.id, 4)
-        before = run.created_at
-        await motor.run_until_idle()
-        [taken] = [unit for unit in store.units if isinstance(unit, Takeover)]
-        # 1, 2, 4 seconds after the third, fourth, fifth crash
-        assert (taken.at - before).total_seconds() == 4.0
-        assert (await rt.runs.get(run.id)).status == "completed"
+async def crashed_with(*calls: CallStatus, **run: int) -> tuple[Runtime, Store, str]:
+    """Return a runtime on a journal as left by a process that ended while calls had that status."""
+    bus, clock = MemoryBus(), ManualClock()
+    store = MemoryStore(bus.publish)
+    drain = await begun(store)
+    await drain.answer(*[drain.call(each) for each in calls])
+    await drain.do(drain.unit(Takeover, {"lives": 2, **run}))
+    parts = Parts(store=store, motor=ManualMotor(store, clock), bus=bus, clock=clock)
+    return assemble(Catalog(), parts, Settings(), inline_wait=0.0), store, drain.run.id
 
 
-async def test_the_tenth_life_is_the_last() -> None:
-    async with by_hand(script()) as (rt, store, motor):
-        thread = await rt.threads.create("worker")
-        run = await rt.threads.send(thread.id, "Go")
-        await left_by_the_dead(store.inner, rt, run.id, 9)
-        await motor.run_until_idle()
-        done = await rt.runs.get(run.id)
-        assert done.status == "failed"
-        assert done.error == "The process died 10 times while it executed this run."
+async def test_from_the_third_life_on_a_run_whose_call_executed_the_apps_code_is_a_suspect() -> None:
+    for lives, after in ((2, 1.0), (3, 2.0), (4, 4.0)):
+        rt, _, _ = await crashed_with("running", lives=lives)
+        verdict = await rt._drainer("th_1")  # pyright: ignore[reportPrivateUsage]  # as the motor does
+        assert verdict == RetryInIsolation(after, lives + 1)
+
+
+async def test_a_run_that_waited_for_its_model_is_never_a_suspect() -> None:
+    rt, store, run_id = await crashed_with(lives=40)
+    verdict = await rt._drainer("th_1")  # pyright: ignore[reportPrivateUsage]  # as the motor does
+    run = await store.run(run_id)
+    assert not isinstance(verdict, RetryInIsolation)
+    assert run is not None and "died" not in (run.error or "")
+
+
+async def test_only_a_run_that_was_the_only_suspect_ten_times_fails() -> None:
+    message = "The process died 10 times while it executed this run."
+    for isolated, fails in ((0, False), (9, False), (10, True)):
+        rt, store, run_id = await crashed_with("running", lives=60, isolated=isolated)
+        await rt._drainer("th_1", alone=True, suspects=1)  # pyright: ignore[reportPrivateUsage]  # as the motor does
+        run = await store.run(run_id)
+        assert run is not None and (run.error == message) == fails
 
 
 async def test_while_the_journal_fails_the_current_result_is_kept_and_written_later() -> None:

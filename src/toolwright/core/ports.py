@@ -29,9 +29,14 @@ class NewId(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RetryInIsolation:
-    """The thread must be processed alone, no sooner than after `after` seconds."""
+    """The thread's run is suspected of ending its process: it must be processed apart from half of the other suspects.
+
+    It starts no sooner than after `after` seconds. Suspects with more `lives`, the processes that have ended while they
+    were executed, are the first.
+    """
 
     after: float
+    lives: int = 0
 
 
 Verdict: TypeAlias = Literal["done", "again", "elsewhere"] | RetryInIsolation
@@ -40,13 +45,16 @@ Verdict: TypeAlias = Literal["done", "again", "elsewhere"] | RetryInIsolation
 class Drain(Protocol):
     """Processes a thread once, or fires a timer.
 
-    Returns `done`, `again` if the thread was woken in the meantime, `RetryInIsolation` if it must be processed alone,
+    Returns `done`, `again` if the thread was woken in the meantime, `RetryInIsolation` if its run is a suspect,
     or `elsewhere` if only another process of a cluster can continue it, because this process does not know its agent.
 
-    `node` is the node of a cluster that has leased it.
+    `alone` executes a suspect, together with as many others that `suspects` is their number. `node` is the node of a
+    cluster that has leased the thread.
     """
 
-    async def __call__(self, name: str, /, *, alone: bool = False, node: str | None = None) -> Verdict: ...
+    async def __call__(
+        self, name: str, /, *, alone: bool = False, suspects: int = 1, node: str | None = None
+    ) -> Verdict: ...
 
 
 class Files(Protocol):

@@ -41,11 +41,13 @@ class Timers:
         self._clock = clock
         self._new_id = new_id
 
-    async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
+    async def __call__(
+        self, thread_id: str, *, alone: bool = False, suspects: int = 1, node: str | None = None
+    ) -> Verdict:
         name = thread_id  # or the name of a timer
         kind, _, key = name.partition(":")
         if not key:
-            return await self._threads(name, alone=alone, node=node)
+            return await self._threads(name, alone=alone, suspects=suspects, node=node)
         if kind not in self._kinds and node is not None:
             return "elsewhere"  # of a newer version
         wake = await self._store.wake(name)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 
 from toolwright.core.concurrency import start_task
@@ -12,13 +13,24 @@ from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Wake
 from toolwright.core.limits import FIRST_DELAY, longer_delay
 from toolwright.core.ports import Clock, Drain, Lock, RetryInIsolation
+from toolwright.core.text import quantity
 
 log = logging.getLogger("toolwright.motor")
 
 RESERVED = 5  # one slot in this many is reserved for owners with less than an equal share
 MOST_QUEUED = 10_000  # queued threads; with more, only the oldest wake-ups are read from the journal
 PATIENCE = 5  # seconds for a cancelled worker to end; it is cancelled again every second
-SOLITUDE = 10.0  # seconds for which a solitary run can block others, while waiting and while running
+SUSPECTED_AT = 3  # processes that have ended while a run was executed, at which it is a suspect
+TURN, LONGEST_TURN = 10.0, 300.0
+"""Seconds after which the next suspects are executed beside those that still are; doubled with each further life."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """A suspect that waits: from when it can be executed, and how many processes have ended while it was."""
+
+    at: float
+    lives: int
 
 
 class EmbeddedMotor:
@@ -30,6 +42,10 @@ class EmbeddedMotor:
 
     When slots are scarce, the owner with the fewest runs in progress goes first. A fifth of the slots is reserved for
     owners with less than an equal share: the threads of one owner cannot occupy all of them.
+
+    A thread whose run is suspected of ending its process (`RetryInIsolation`) waits in the queue of suspects. Half of
+    those with the most lives are executed together, until a process ends again or they are cleared. All other threads
+    are processed as usual.
 
     `tell` is called with a thread that was woken here and whose run another process must execute.
     """
@@ -62,10 +78,9 @@ class EmbeddedMotor:
         self._generations: dict[str, int] = {}
         self._delays: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
-        self._solo: dict[str, float] = {}
-        self._by_itself: str | None = None
-        self._holding_off: float | None = None
-        self._put_off: dict[str, float] = {}
+        self._suspects: dict[str, _Suspect] = {}
+        self._group: set[str] = set()  # suspects in progress
+        self._turn_ends = 0.0
         self._stubborn: set[asyncio.Task[None]] = set()
         self._stirred = asyncio.Event()
         self._main: asyncio.Task[None] | None = None
@@ -186,7 +201,7 @@ class EmbeddedMotor:
         """
         now = self._clock.now()
         try:
-            held_back = len(self._running) + len(self._not_before) + len(self._solo)
+            held_back = len(self._running) + len(self._not_before) + len(self._suspects)
             held_back += min(len(self._queued), MOST_QUEUED)
             due = await self._store.due(now, self._concurrency + held_back)
             coming = await self._store.next_due(now)
@@ -212,7 +227,7 @@ class EmbeddedMotor:
             self._nudge(wake.thread_id)
 
     def _enqueue(self, thread_id: str) -> None:
-        if thread_id in self._queued or thread_id in self._solo:
+        if thread_id in self._queued or thread_id in self._suspects:
             return
         if self._not_before.get(thread_id, 0.0) > self._clock.monotonic():
             return  # its wake-up remains in the journal, where a later search finds it
@@ -221,8 +236,7 @@ class EmbeddedMotor:
         self._stirred.set()
 
     async def _start_drains(self) -> None:
-        if self._is_solitary() or self._start_solo():
-            return
+        self._start_suspects()
         total = len(self._running) + len(self._ready)
         if self._waiting or total > self._concurrency - self._reserved:
             await self._sort_by_owner()
@@ -234,7 +248,7 @@ class EmbeddedMotor:
     def _start_queued(self, thread_id: str) -> None:
         self._queued.discard(thread_id)
         if thread_id not in self._running:
-            self._start(thread_id, alone=False)
+            self._start(thread_id)
 
     async def _sort_by_owner(self) -> None:
         """Move the queued threads to their owners' queues."""
@@ -277,50 +291,46 @@ class EmbeddedMotor:
                 fewest = owner
         return fewest
 
-    def _is_solitary(self) -> bool:
-        """Return whether a solitary run is in progress. After a while others can start."""
-        if self._by_itself is not None and self._held_off_long():
-            self._by_itself, self._holding_off = None, None
-        return self._by_itself is not None
+    def _start_suspects(self) -> None:
+        """Start half of the suspects that have the most lives, unless the turn of others has not ended.
 
-    def _start_solo(self) -> bool:
-        """Start a run that repeatedly killed its process, alone. Returns True if it starts, or waits for the others."""
+        If the process ends, the half that was executed has one life more than the other, so the next process halves it.
+        """
         now = self._clock.monotonic()
-        ripe = next((thread_id for thread_id, at in self._solo.items() if at <= now), None)
-        if ripe is None:
-            return False
-        if not self._running:
-            del self._solo[ripe]
-            self._put_off.pop(ripe, None)
-            self._by_itself, self._holding_off = ripe, now
-            self._start(ripe, alone=True)
-        elif self._holding_off is None:
-            self._holding_off = now
-        elif self._held_off_long():
-            delay = longer_delay(self._put_off.get(ripe))
-            self._put_off[ripe] = delay
-            self._solo[ripe], self._holding_off = now + delay, None
-            return False
-        return True
+        if self._group and now < self._turn_ends:
+            return
+        ripe = [name for name, suspect in self._suspects.items() if suspect.at <= now]
+        if not ripe:
+            return
+        lives = max(self._suspects[name].lives for name in ripe)
+        most = [name for name in ripe if self._suspects[name].lives == lives]
+        half = most[: (len(most) + 1) // 2]
+        log.warning(
+            "Executing %s apart from %s: the process has ended %s while calls of the app's code were in progress.",
+            quantity(len(half), "suspected run"), quantity(len(self._suspects) - len(half), "other"),
+            quantity(lives, "time"),
+        )  # fmt: skip
+        self._turn_ends = now + min(TURN * 2.0 ** max(lives - SUSPECTED_AT, 0), LONGEST_TURN)
+        self._group = {*half}
+        for name in half:
+            del self._suspects[name]
+            self._start(name, len(half))
 
-    def _held_off_long(self) -> bool:
-        return self._holding_off is not None and self._clock.monotonic() - self._holding_off >= SOLITUDE
-
-    def _start(self, thread_id: str, *, alone: bool) -> None:
-        task = asyncio.create_task(self._drain_one(thread_id, alone), name=f"drain {thread_id}")
+    def _start(self, thread_id: str, suspects: int = 0) -> None:
+        task = asyncio.create_task(self._drain_one(thread_id, suspects), name=f"drain {thread_id}")
         self._running[thread_id] = task
         # Not in the worker itself: a task that is cancelled before its first step would never free its slot.
         task.add_done_callback(lambda _: self._ended(thread_id))
 
-    async def _drain_one(self, thread_id: str, alone: bool) -> None:
+    async def _drain_one(self, thread_id: str, suspects: int) -> None:
         assert self._drain is not None
         try:
-            verdict = await self._drain(thread_id, alone=alone)
+            verdict = await self._drain(thread_id, alone=suspects > 0, suspects=max(suspects, 1))
             if self._delays.pop(thread_id, None) is not None:
                 self._outage.over()
             self._not_before.pop(thread_id, None)
             if isinstance(verdict, RetryInIsolation):
-                self._solo[thread_id] = self._clock.monotonic() + verdict.after
+                self._suspects[thread_id] = _Suspect(self._clock.monotonic() + verdict.after, verdict.lives)
             if verdict == "elsewhere":
                 self._leave_to_others(thread_id)
             if verdict == "again":
@@ -335,8 +345,7 @@ class EmbeddedMotor:
     def _ended(self, thread_id: str) -> None:
         """Free the slot of a worker that has ended, and queue its thread if it was woken in the meantime."""
         del self._running[thread_id]
-        if self._by_itself == thread_id:
-            self._by_itself, self._holding_off = None, None
+        self._group.discard(thread_id)
         self._generations.pop(thread_id, None)
         if thread_id in self._again and not self._stopping:
             self._enqueue(thread_id)

@@ -74,7 +74,7 @@ class Leases(Lock, Protocol):
 class LeaseMotor(EmbeddedMotor):
     """The `Motor` port for a cluster node: the embedded scheduler, which leases each thread before it is processed.
 
-    A thread that failed, or whose run must execute alone, remains leased until it is retried. Equal shares of owners
+    A thread that failed, or whose run is a suspect, remains leased until it is retried. Equal shares of owners
     apply only within a node.
     """
 
@@ -134,8 +134,10 @@ class LeaseMotor(EmbeddedMotor):
             return False
 
     async def start(self, drain: Drain, nudge: Callable[[str], None]) -> None:
-        async def leased(name: str, /, *, alone: bool = False, node: str | None = None) -> Verdict:
-            return await drain(name, alone=alone, node=node or self._leases.node)
+        async def leased(
+            name: str, /, *, alone: bool = False, suspects: int = 1, node: str | None = None
+        ) -> Verdict:
+            return await drain(name, alone=alone, suspects=suspects, node=node or self._leases.node)
 
         await super().start(leased, nudge)
         self._watch = start_task(self._watch_leases(), "toolwright-leases")
@@ -202,7 +204,7 @@ class LeaseMotor(EmbeddedMotor):
 
     def _enqueue(self, thread_id: str) -> None:
         """Request a lease of the thread, to process it afterwards."""
-        if thread_id in self._queued or thread_id in self._solo or self._rests(thread_id):
+        if thread_id in self._queued or thread_id in self._suspects or self._rests(thread_id):
             return
         self._others.pop(thread_id, None)  # woken again, possibly by a cancellation
         if len(self._requested) < MOST_QUEUED:  # others remain in the journal
@@ -234,7 +236,7 @@ class LeaseMotor(EmbeddedMotor):
         """Return whether the thread is processed here, now or later. While stopping, only threads in progress count."""
         if self._stopping:
             return thread_id in self._running
-        places = (self._running, self._queued, self._requested, self._solo, self._not_before)
+        places = (self._running, self._queued, self._requested, self._suspects, self._not_before)
         return any(thread_id in each for each in places)
 
     def _rests(self, thread_id: str) -> bool:
@@ -285,7 +287,7 @@ class LeaseMotor(EmbeddedMotor):
         locked = dict[str, None]()  # requested again in the next turn
         while True:
             room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
-            if room <= 0 or self._by_itself is not None or self._holding_off is not None:
+            if room <= 0:
                 self._has_more = True
                 self._refuse()
                 break

@@ -58,12 +58,13 @@ class Run:
     """One activation of a thread.
 
     `held` is true while a process executes it. A `running` run whose process has died was interrupted. `lives` counts
-    such recoveries since the run's last commit. `waiting` is the reason why a run is suspended. `cost` is in US
-    dollars, or None if the provider's prices are unknown. `output` is the last answer. `revision` is the configured
-    agent's revision at the start of the run, or None for an agent that the app declares. `side` is the active side, and
-    `turn` counts finished turns. `queued` are calls to be made without the model. A `calls_only` run executes external
-    calls without a model and ends with them. `traceparent` is the W3C trace context of the run, or None. `error_code`
-    is the machine-readable cause of a failure, or None.
+    such recoveries since the run's last commit, `isolated` those in which it was the only suspect that was executed.
+    `waiting` is the reason why a run is suspended. `cost` is in US dollars, or None if the provider's prices are
+    unknown. `output` is the last answer. `revision` is the configured agent's revision at the start of the run, or None
+    for an agent that the app declares. `side` is the active side, and `turn` counts finished turns. `queued` are calls
+    to be made without the model. A `calls_only` run executes external calls without a model and ends with them.
+    `traceparent` is the W3C trace context of the run, or None. `error_code` is the machine-readable cause of a failure,
+    or None.
     """
 
     id: str
@@ -77,6 +78,7 @@ class Run:
     side: Side = "side_a"
     chain_depth: int = 0
     lives: int = 0
+    isolated: int = 0
     held: bool = False
     usage: Usage = field(default_factory=Usage)
     cost: float | None = None

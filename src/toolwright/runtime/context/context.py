@@ -113,6 +113,7 @@ class RunContext(RunRecord):
         self.time_limit = None if self.root.active is None else self.root.active.stops.max_seconds
         self._name_speaker()
         self._learn(self.env_for(active).redactor)
+        self.is_isolated = False  # whether the run is the only suspect that is executed
         self._request: RequestForm | None = None
         self.unwritten: frozenset[str] = frozenset()
         self.handler_context: dict[str, Any] = {}  # arbitrary values that handlers store

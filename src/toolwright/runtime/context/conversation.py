@@ -17,9 +17,11 @@ from toolwright.core.threads.compaction import (
     message_digest,
     message_tokens,
     shown,
+    text_tokens,
 )
 from toolwright.core.threads.message import Message, Sent, StateReport
 from toolwright.core.threads.run import Side
+from toolwright.core.threads.state_report import new_report
 from toolwright.core.value import changed
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.wire.text import readable
@@ -310,6 +312,15 @@ class Frame:
             total += message_tokens(message) if tokens else 0
         self._counted[side] = messages, tokens, total, digest
         return total, digest.hexdigest()
+
+    def report(self, agent_id: str, messages: Sequence[Message]) -> StateReport | None:
+        """Return the report of the agent's state after these messages, or None for an agent without one."""
+        return None if self.state_parts is None else new_report(agent_id, self.state_parts, messages)
+
+    @property
+    def state_tokens(self) -> int:
+        """The estimated tokens of the agent's whole state."""
+        return sum(map(text_tokens, (self.state_parts or {}).values()))
 
     def factor(self, side: Side | None) -> float:
         """Return the ratio of the provider's token count to the estimate in a side's last request, or 1 if unknown."""

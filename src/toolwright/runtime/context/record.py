@@ -148,9 +148,11 @@ class RunRecord:
         at: datetime,
     ) -> Advance:
         """Return the unit of that kind that makes these changes at the time `at`."""
-        lives, held = run.lives if kind is Takeover else 0, changes.leaving is None
-        if run.lives != lives or run.held != held:
-            run = changed(run, lives=lives, held=held)
+        held = changes.leaving is None
+        if kind is not Takeover and run.lives:
+            run = changed(run, lives=0, isolated=0)
+        if run.held != held:
+            run = changed(run, held=held)
         return kind(
             token=token,
             at=at,

@@ -27,7 +27,6 @@ from toolwright.runtime.model.context_window import (
     MOST_EDITS,
     ContextWindows,
     ConversationChanged,
-    current_report,
     formed,
 )
 from toolwright.runtime.model.stream import AnswerStream
@@ -172,7 +171,7 @@ class ModelAnswers:
         if context.speaker is not None:
             turn = steps_of(context.speaker, root.messages, context.run) + 1
             number = turn if _alone(active) else number
-        state = None if root.state_parts is None else current_report(context, root, messages)
+        state = None if root.state_parts is None else root.report(active.agent_id, messages)
         return self._request(context, active, messages, system, number, turn, state)
 
     async def _fitting(

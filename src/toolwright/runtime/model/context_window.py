@@ -31,9 +31,9 @@ from toolwright.core.threads.compaction import (
     text_tokens,
     texts,
 )
-from toolwright.core.threads.message import Message, StateReport
+from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
-from toolwright.core.threads.state_report import new_report, report_text
+from toolwright.core.threads.state_report import report_text
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
@@ -214,9 +214,9 @@ class ContextWindows:
         if limit is not None:
             self._learn(context.active, model, limit)
         if tell is not None:
-            fitting.fixed -= _state_tokens(frame)
+            fitting.fixed -= frame.state_tokens
             frame.state_parts = await tell(fitting.budget)
-            fitting.fixed += _state_tokens(frame)
+            fitting.fixed += frame.state_tokens
         log.info(
             "%s rejected a request of about %d tokens. A shorter one is sent. %s",
             model.name,
@@ -358,7 +358,7 @@ class ContextWindows:
         # Omitted messages can have reported any part of the state, which the request reports again then.
         whole = changed(request, state=None)
         fixed, form = self._fixed(whole, self.with_reader(active).tools.model_definitions), active.form
-        fixed += _state_tokens(frame)
+        fixed += frame.state_tokens
         opening = sum(map(message_tokens, form.opening)) if isinstance(form, ComposedForm) else 0
         return Fitting(
             messages=[*request.messages],
@@ -391,7 +391,7 @@ class ContextWindows:
             messages=tuple(fitting.messages),
             tools=context.active.tools.model_definitions,
             answer=None if form is None else form.schema,
-            state=current_report(context, frame, fitting.messages),
+            state=frame.report(context.active.agent_id, fitting.messages),
         )
 
     # ── compaction ──────────────────────────────────────────────────────────────────────────────────────────
@@ -587,17 +587,6 @@ def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
         return request
     messages = as_formed([*request.messages], active)
     return changed(request, messages=tuple(messages))
-
-
-def current_report(context: RunContext, frame: Frame, messages: Sequence[Message]) -> StateReport | None:
-    """Return the report of the agent's state after these messages, or None for an agent without one."""
-    parts = frame.state_parts
-    return None if parts is None else new_report(context.active.agent_id, parts, messages)
-
-
-def _state_tokens(frame: Frame) -> int:
-    """Return the estimated tokens of the whole state of the agent."""
-    return sum(map(text_tokens, (frame.state_parts or {}).values()))
 
 
 def _has_images(messages: Sequence[Message]) -> bool:

@@ -51,7 +51,12 @@ from toolwright.wire.event import run_event, step_event
 log = logger("toolwright.runtime")
 failures = logger("toolwright.runs")
 
-LONELY_LIVES, LAST_LIVES = 3, 10
+SUSPECT_LIVES = 3
+"""Processes that have ended while a run was executed, without a commit of the run, at which it is a suspect."""
+LAST_ISOLATED = 10
+"""Processes that have ended while a run was the only suspect that was executed, at which it fails."""
+APP_CODE = frozenset({"function", "prompt"})
+"""Kinds of tools whose calls can execute the app's own code: a prompt tool's conversation can call functions."""
 LOST_PAUSE = 1.0  # seconds before a thread whose owner has changed is checked again
 STRAGGLERS = 20.0  # seconds within which a commit that was in progress when a run was suspended has finished
 # threads whose messages are kept in memory, and maximum characters of each
@@ -83,6 +88,11 @@ def _log_end(context: RunContext, began: float, clock: Clock, failed: int) -> No
             quantity(run.step_count, "step"), clock.monotonic() - began,
             run.usage.input_tokens, run.usage.output_tokens,
         )  # fmt: skip
+
+
+def _executed_app_code(view: ThreadView) -> bool:
+    """Return whether a call of the app's own code was in progress when the process ended."""
+    return any(call.status == "running" and call.kind in APP_CODE for call in view.calls)
 
 
 class RunWorker:
@@ -123,8 +133,13 @@ class RunWorker:
         self._unclaimed: set[str] = set()
         self.raised: set[str] = set()  # threads whose run failures are raised to a waiting caller
 
-    async def __call__(self, thread_id: str, *, alone: bool = False, node: str | None = None) -> Verdict:
-        """Execute one run of the thread, then release it. In a cluster the `node` must hold the thread's lease."""
+    async def __call__(
+        self, thread_id: str, *, alone: bool = False, suspects: int = 1, node: str | None = None
+    ) -> Verdict:
+        """Execute one run of the thread, then release it. In a cluster the `node` must hold the thread's lease.
+
+        `alone` executes a suspect; `suspects` is the number that is executed at the same time.
+        """
         view = await self._store.view(thread_id, self._known.get(thread_id))
         if view is None:
             return await self._leave_nothing(thread_id)
@@ -140,7 +155,7 @@ class RunWorker:
         if run is not None and (early := await self._early(view, run, alone)) is not None:
             return early
         try:
-            serving = self._serve(view, run or self._new_run(view), node)
+            serving = self._serve(view, run or self._new_run(view), node, is_isolated=alone and suspects == 1)
             return await self._callers.in_context(thread_id, serving)
         except ThreadLost as lost:
             log.info("%s", lost)
@@ -180,8 +195,9 @@ class RunWorker:
             if left > 0:
                 due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
-        if run.held and run.lives + 1 >= LONELY_LIVES and not alone:
-            return RetryInIsolation(nth_delay(run.lives + 1 - LONELY_LIVES))
+        lives = run.lives + 1
+        if run.held and lives >= SUSPECT_LIVES and not alone and _executed_app_code(view):
+            return RetryInIsolation(nth_delay(lives - SUSPECT_LIVES), lives)
         return None
 
     async def _time_left(self, view: ThreadView, run: Run) -> float:
@@ -227,7 +243,7 @@ class RunWorker:
         answer = await self._store.commit(unit)
         return "done" if isinstance(answer, Committed) and answer.left else "again"
 
-    async def _serve(self, view: ThreadView, run: Run, node: str | None) -> Verdict:
+    async def _serve(self, view: ThreadView, run: Run, node: str | None, *, is_isolated: bool) -> Verdict:
         agent = await self._speakers.agent_for(view.thread, run)
         if node is not None and isinstance(agent, UnknownAgent) and is_left_to_others(view.run):
             return "elsewhere"
@@ -247,7 +263,7 @@ class RunWorker:
             self._ends,
             self._lifespan,
         )
-        context.node = node
+        context.node, context.is_isolated = node, is_isolated
         if self._stopping:
             context.stop()
         self._holds[context.thread.id] = context
@@ -339,14 +355,16 @@ class RunWorker:
             await self._resume(context, claim, agent)
 
     async def _take_over(self, context: RunContext) -> None:
-        """Take over a run whose process has ended. It fails after `LAST_LIVES` such processes."""
-        lives = context.run.lives + 1
-        taken = _running(context.run, lives=lives)
+        """Take over a run whose process has ended. It fails if it alone was suspected for `LAST_ISOLATED` of them."""
+        ended = context.run.isolated
+        taken = _running(
+            context.run, lives=context.run.lives + 1, isolated=ended + 1 if context.is_isolated else ended
+        )
         await context.write(Takeover, Changes(events=[run_event(taken)]), taken)
         log.warning("Run %s is taken over: the process that executed it has ended.", taken.id)
-        if lives >= LAST_LIVES:
+        if ended >= LAST_ISOLATED:
             await self._ends.fail(
-                context, f"The process died {quantity(lives, 'time')} while it executed this run."
+                context, f"The process died {quantity(ended, 'time')} while it executed this run."
             )
 
     async def _resume(

@@ -335,6 +335,7 @@ def _retry_run(unit: units.RetryRun, tables: Tables) -> UnitResult:
         error=None,
         error_code=None,
         lives=0,
+        isolated=0,
         waiting=None,
         cancel_requested_at=None,
         completed_at=None,

@@ -74,7 +74,12 @@ def _retry_run() -> ReturningUpdate[*tuple[Any, ...]]:
     empty = dict.fromkeys(
         ("stop_reason", "error", "error_code", "waiting", "cancel_requested_at", "completed_at"), sa.null()
     )
-    return sa.update(runs).where(failed).values(status="queued", lives=0, **empty).returning(runs.c.id)
+    return (
+        sa.update(runs)
+        .where(failed)
+        .values(status="queued", lives=0, isolated=0, **empty)
+        .returning(runs.c.id)
+    )
 
 
 def _oldest(

@@ -199,6 +199,7 @@ runs = sa.Table(
     sa.Column("calls_only", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("traceparent", sa.Text),
     sa.Column("error_code", sa.Text),
+    sa.Column("isolated", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Index("runs_by_thread", "thread_id", "created_at"),
     sa.Index(
         "runs_by_status",
