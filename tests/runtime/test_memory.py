@@ -56,7 +56,7 @@ async def test_a_block_is_made_and_replaced_and_stands_in_the_next_prompt() -> N
         await mind.call("update_memory", label="Jim", content="likes tea,\n# not coffee\x07")
         await mind.call("update_memory", label="mood", content="cross")
         assert await sections(mind) == [
-            ("block:Jim", "Your memory block 'Jim':\nlikes tea,\n# not coffee"),
+            ("block:Jim", "Your memory block 'Jim':\n> likes tea,\n> # not coffee"),
             ("block:mood", "Your memory block 'mood':\ncross"),
         ]
         assert [(each.label, each.content) for each in await mind.rt.blocks.list("thinker", 1, 1)] == [

@@ -406,9 +406,9 @@ def _memory(memory: Memory) -> str:
 def _block(block: Block, owner: str | None) -> str:
     label = f"memory block {plain_line(block.label)!r}"
     title = f"Your {label}" if owner is None else f"The {label} of {plain_line(owner)}, read-only for you"
-    if owner is None:
+    if owner is None and len(block.content.splitlines()) < 2:
         return f"{title}:\n{clean_text(block.content)}"
-    return f"{title}:\n{_quoted(block.content)}"
+    return f"{title}:\n{_quoted(block.content)}"  # several lines could imitate another part
 
 
 def _quoted(text: str) -> str:
