@@ -295,7 +295,7 @@ async def test_the_openapi_document_describes_every_route() -> None:
             if path not in ("/health", "/ready", "/live"):
                 assert operation["security"]
                 assert {"400", "401", "403", "503", "default"} <= set(operation["responses"])
-            bodiless = ("/cancel", "/stream-tokens", "/retry", "/accept", "/pin")
+            bodiless = ("/cancel", "/stream-tokens", "/retry", "/accept", "/pin", "/hidden")
             reads = method in {"POST", "PATCH", "PUT"} and not (
                 path.endswith(bodiless) or "/readers/" in path
             )

@@ -31,7 +31,7 @@ def prompt_of(request: ModelRequest) -> str:
         return request.system
     last = Message(id="now", role="assistant", content="", state=request.state, created_at=START)
     parts = reported_parts([*request.messages, last], request.state.agent)
-    return "\n\n".join([request.system, *parts.values()])
+    return "\n\n".join([request.system, *[parts[name] for name in sorted(parts)]])
 
 
 def sent_messages(request: ModelRequest) -> list[Message]:
