@@ -34,7 +34,7 @@ def test_the_agent_is_talked_to_and_calls_the_server(tmp_path: Path, commands: F
         commands, "chat", "keeper", typed="Where is the tea?\n", TOOLWRIGHT_MODEL=f"scripted:{script}"
     )
     assert 'find_note(topic="tea")' in said
-    assert '{"result": "Noted: cups."}' in said
+    assert "✓ Noted: cups." in said
     assert "keeper  The green one is in the second drawer." in said
 
 

@@ -16,7 +16,7 @@ from toolwright.adapters.store.sql.children import REQUESTS
 from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.sql.readers import READERS
-from toolwright.adapters.store.sql.records import FRONT_ENDS, GOALS, MCP_TASKS, MEMORIES, PLANS
+from toolwright.adapters.store.sql.records import FRONT_ENDS, GOALS, MCP_TASKS, MEMORIES, PLANS, SIGNING_KEYS
 from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.sql.threads import (
     COMPACTIONS,
@@ -35,7 +35,7 @@ from toolwright.adapters.store.sql.threads import (
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.env.env import EnvRow, Variable, VariablesRequest
+from toolwright.core.env.env import EnvRow, SigningKey, Variable, VariablesRequest
 from toolwright.core.files import File
 from toolwright.core.journal.units import Node, Wake
 from toolwright.core.json_value import JSON, dumps_unescaped
@@ -47,7 +47,7 @@ from toolwright.core.threads.child import Link
 from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Sent
+from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Sent, StateReport
 from toolwright.core.threads.run import QueuedCall, Run, Step, Usage
 from toolwright.core.threads.thread import Thread
 
@@ -152,7 +152,6 @@ messages = st.builds(
             Sent,
             hash=texts,
             system=texts,
-            changing=texts,
             tools=texts,
             compaction=numbers,
             version=numbers,
@@ -161,6 +160,7 @@ messages = st.builds(
             budget=some(numbers),
         )
     ),
+    state=some(st.builds(StateReport, agent=texts, parts=st.dictionaries(texts, texts, max_size=2))),
     created_at=times,
 )
 calls = st.builds(
@@ -438,6 +438,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
             updated_at=times,
         ),
     ),
+    (SIGNING_KEYS, st.builds(SigningKey, entity_id=texts, name=texts, key=texts, created_at=times)),
     (MEMORIES, st.builds(Memory, agent_id=texts, key=texts, value=texts, updated_at=times)),
     (
         PLANS,
