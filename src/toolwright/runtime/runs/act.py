@@ -224,7 +224,7 @@ class Actions:
             return
         formed, cut = None, response.cut
         if cut == "empty" and not has_own_message(context):
-            cut = None  # nobody waits for the answer to an event
+            cut = None  # no caller waits for the answer to an event
         if cut is not None:
             response = as_cut(response, cut)
         elif context.active.form is not None:

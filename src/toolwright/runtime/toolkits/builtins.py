@@ -77,7 +77,7 @@ class BuiltinState(Protocol):
         ...
 
     is_builtin: bool
-    """Whether the call is one of a built-in tool, whose result callers, people and models have written (decision 8)."""
+    """Is true for a built-in tool, whose result callers, people and models have written (decision 8)."""
 
     def speak(self, make: Callable[[], Awaitable[Effect]]) -> None:
         """Commit the effect that `make` builds, rebuilt if the space has changed. `make` can raise `NotFound`."""
