@@ -4,9 +4,10 @@ import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import httpx2
@@ -135,6 +136,44 @@ async def test_the_application_for_other_servers_runs_its_app() -> None:
             assert (await client.get("/health")).json()["status"] == "ok"
             assert (await client.get("/api/agents/tester")).status_code == 200
         assert (await client.get("/api/agents")).status_code == 503
+
+
+def _damage(path: Path, table: str) -> None:
+    """Overwrite the pages of a table and of its indexes with garbage."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        [(size,)] = connection.execute("PRAGMA page_size").fetchall()
+        roots = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE tbl_name = ?", (table,)
+        ).fetchall()
+    with path.open("r+b") as file:
+        for (root,) in roots:
+            file.seek((root - 1) * size)
+            file.write(b"\xa5" * size)
+
+
+async def test_a_malformed_database_is_a_clear_answer_and_not_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged = settings.model_copy(update={"database_url": f"sqlite:///{tmp_path}/here.db"})
+    async with app.runtime(damaged) as rt:
+        thread_id = (await rt.threads.create("tester")).id
+    for table in ("commits", "threads"):
+        _damage(tmp_path / "here.db", table)
+    application = tw.gateway(app, damaged)
+    transport = httpx2.ASGITransport(application)
+    async with (
+        application.router.lifespan_context(application),
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
+        for path in ("/health", "/ready", f"/api/threads/{thread_id}"):
+            answer = await client.get(path)
+            assert answer.status_code == 503, (path, answer.text)
+            assert "malformed. The database file is damaged" in answer.json()["error"]
+        sent = await client.post("/api/threads", json={"agentId": "tester"})
+        assert (sent.status_code, sent.json()["code"]) == (503, "store_unavailable")
+        assert (await client.get("/live")).status_code == 200
+    assert [each for each in caplog.records if each.exc_info] == []
 
 
 async def test_a_server_runs_within_the_lifespan_of_its_app() -> None:

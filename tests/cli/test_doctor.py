@@ -2,10 +2,13 @@
 
 import asyncio
 import base64
+import re
 import socket
 import sqlite3
 from collections.abc import Sequence
 from importlib.metadata import metadata, version
+from itertools import count
+from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
@@ -16,8 +19,17 @@ from tests.models.wire_server import WireServer
 from tests.postgres_server import fresh_database
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import HEAD
-from toolwright.cli.doctor import EXTRAS
+from toolwright.cli.doctor import (
+    EXTRAS,
+    SLOW_ANSWER,
+    SLOW_COMMIT,
+    SLOW_FILE,
+    answered,
+    check_database,
+    check_files,
+)
 from toolwright.testing import ScriptedModel
+from toolwright.wiring import upkeep
 
 
 def free_port() -> str:
@@ -225,6 +237,43 @@ async def test_broken_rows_on_postgres_are_named_alike(empty: Shell) -> None:
         await connection.close()
         empty.env["TOOLWRIGHT_DATABASE_URL"] = url
         assert broken_rows(empty) == NAMED
+
+
+@pytest.mark.anyio
+async def test_passages_on_postgres_are_checked_too(empty: Shell) -> None:
+    app = tw.App(agents=[tw.Agent("keeper", model=ScriptedModel([{"text": "Hi."}]))])
+    async with fresh_database() as url:
+        async with app.runtime(tw.Settings(database_url=url)) as rt:
+            await rt.passages.add("keeper", "The door is green.")
+        empty.env["TOOLWRIGHT_DATABASE_URL"] = url
+        code, found = findings(empty)
+        assert (code, found["database"][0], found["schema"][0]) == (0, "ok", "ok"), found
+
+
+def test_the_times_of_a_commit_and_of_a_file_are_measured(empty: Shell) -> None:
+    assert empty.run("db", "upgrade").returncode == 0
+    code, found = findings(empty)
+    assert code == 0
+    assert re.search(r": a commit takes [0-9.]+ ms", found["database"][1]), found["database"]
+    assert re.search(r": storing a file takes [0-9.]+ ms", found["files"][1]), found["files"]
+
+
+@pytest.mark.anyio
+async def test_what_is_slower_than_its_limit_is_a_note(tmp_path: Path) -> None:
+    settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/here.db")
+    await upkeep.upgrade(settings)
+    for step, verdict in ((0.0, "ok"), (SLOW_COMMIT / 2, "ok"), (SLOW_FILE * 2, "note")):
+        clock = count(0.0, step)
+        [database, *_] = await check_database(settings, clock.__next__)
+        files = await check_files(settings, clock.__next__)
+        assert (database.verdict, files.verdict) == (verdict, verdict), (step, database, files)
+        assert ("is slow" in database.message, "is slow" in files.message) == (verdict == "note",) * 2
+
+
+def test_a_model_that_answers_slowly_is_a_note() -> None:
+    assert answered("openai:gpt-6.1-terra", SLOW_ANSWER / 2).verdict == "ok"
+    slow = answered("openai:gpt-6.1-terra", SLOW_ANSWER * 2)
+    assert (slow.verdict, "slow" in slow.message) == ("note", True)
 
 
 async def _store_secret(url: str, keys: Sequence[str] = ()) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import platform
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -54,6 +54,11 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 }
 """The modules whose presence shows that an extra is installed."""
 MOST_SKEW = 5.0  # seconds by which a node's clock may differ from the database's
+SLOW_COMMIT, SLOW_FILE, SLOW_ANSWER = (
+    0.05,
+    1.0,
+    10.0,
+)  # seconds from which a measured time is reported as slow
 REACH = 30.0  # seconds that a model has for its answer
 ASKED = ModelRequest(
     messages=(
@@ -95,13 +100,23 @@ def check_variables(environment: Iterable[str]) -> Iterator[Finding]:
         yield Finding("settings", "note", message)
 
 
-async def check_database(settings: Settings) -> list[Finding]:
-    """Check that the database is reachable and its rows readable, its schema revision, and who executes its runs."""
+def measured(subject: str, message: str, seconds: float, slow: float, consequence: str) -> Finding:
+    """Return the finding of a measured time, a note if it is longer than `slow`."""
+    is_slow = seconds > slow
+    taken = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.1f} ms"
+    more = f", which is slow: {consequence}" if is_slow else ""
+    return Finding(subject, "note" if is_slow else "ok", f"{message} {taken}{more}")
+
+
+async def check_database(settings: Settings, clock: Callable[[], float] = monotonic) -> list[Finding]:
+    """Check that the database can be read and written in time, its schema revision, and who executes its runs."""
     url = shown_url(settings.database_url)
     try:
         revision = await upkeep.revision(settings, locks=settings.executes_alone)
         executors = await upkeep.executors(settings)
-        broken = await upkeep.broken_rows(settings) if revision == upkeep.HEAD else ()
+        is_newest = revision == upkeep.HEAD
+        broken = await upkeep.broken_rows(settings) if is_newest else ()
+        seconds = await upkeep.commit_seconds(settings, clock) if is_newest else None
     except ToolwrightError as error:
         return [Finding("database", "broken", f"{url}: {error.message}")]
     schema = Finding("schema", "ok", f"revision {revision}, the newest")
@@ -123,7 +138,11 @@ async def check_database(settings: Settings) -> list[Finding]:
     # leave all runs waiting.
     if executors is None and (settings.cluster is not None or not settings.work):
         owner = Finding("owner", "note", IDLE)
-    return [Finding("database", "ok", url), schema, *rows, owner]
+    database = Finding("database", "ok", url)
+    if seconds is not None and not settings.database_url.startswith(MEMORY):
+        why = "each step of a run waits for several"
+        database = measured("database", f"{url}: a commit takes", seconds, SLOW_COMMIT, why)
+    return [database, schema, *rows, owner]
 
 
 async def check_models(settings: Settings, of_agents: list[str], *, reach: bool) -> list[Finding]:
@@ -152,7 +171,14 @@ async def _check_model(models: NamedModels, name: str, *, reach: bool) -> Findin
         return Finding("model", "broken", error.message)
     except TimeoutError:
         return Finding("model", "broken", f"{name} did not answer within {REACH:.0f} seconds")
-    return Finding("model", "ok", f"{name} answered within {monotonic() - started:.1f} seconds")
+    return answered(name, monotonic() - started)
+
+
+def answered(name: str, seconds: float) -> Finding:
+    """Return the finding of a model that has answered."""
+    return measured(
+        "model", f"{name} answered within", seconds, SLOW_ANSWER, "every step of a run waits for it"
+    )
 
 
 def check_app(target: str | None) -> tuple[Finding, list[str]]:
@@ -278,20 +304,27 @@ async def check_secrets(settings: Settings) -> Finding:
     )
 
 
-async def check_files(settings: Settings) -> Finding:
+async def check_files(settings: Settings, clock: Callable[[], float] = monotonic) -> Finding:
     """Check that files can be stored: write a file and delete it."""
     folder = settings.files_folder
     if folder is not None and settings.files_url is None and not folder.absolute().parent.is_dir():
         return Finding("files", "note", "next to the database, whose folder does not exist")
     location = (settings.files_url or "in memory") if folder is None else str(folder)
+    started = clock()
     try:
         await file_store(settings).probe()
     except ToolwrightError as error:
         return Finding("files", "broken", error.message)
-    return Finding(
+    seconds = clock() - started
+    if folder is None and settings.files_url is None:
+        return Finding("files", "ok", location)
+    more = "" if folder is None or folder.exists() else ", created with the first file"
+    return measured(
         "files",
-        "ok",
-        location + ("" if folder is None or folder.exists() else ", created with the first file"),
+        f"{location}{more}: storing a file takes",
+        seconds,
+        SLOW_FILE,
+        "messages with files wait for it",
     )
 
 

@@ -10,12 +10,13 @@ import fcntl
 import os
 import shutil
 import sqlite3
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from toolwright.adapters.bus.memory import MemoryBus
@@ -36,7 +37,7 @@ from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError, missing_extra
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Node
+from toolwright.core.journal.units import Node, Probe
 from toolwright.core.ports import Files
 from toolwright.core.text import quantity, sentence
 from toolwright.core.threads.event import Event
@@ -49,6 +50,7 @@ from toolwright.wiring.parts import Parts, check_exists, cipher_of, file_store, 
 from toolwright.wiring.settings import MEMORY, Settings
 
 ALONE = "a process without TOOLWRIGHT_CLUSTER executes the runs"
+COMMITS = 5  # number of commits that are measured
 SECRETS = 1_000  # number of secrets whose keys are compared with the configured ones
 _POSTGRES = "toolwright.adapters.store.postgres"
 
@@ -181,6 +183,19 @@ async def broken_rows(settings: Settings) -> Sequence[BrokenRow]:
         return []
     rows: Sequence[BrokenRow] = await _postgres("opening").inspect_postgres(settings.database_url)
     return rows
+
+
+async def commit_seconds(settings: Settings, monotonic: Callable[[], float]) -> float:
+    """Return the median time of a commit. Raises `StoreError` if the journal cannot be written."""
+    if _in_memory(settings):
+        return 0.0
+    times: list[float] = []
+    async with _opened(settings) as store:
+        for _ in range(COMMITS):
+            started = monotonic()
+            await store.commit(Probe(token=new_id("unit"), at=SystemClock().now()))
+            times.append(monotonic() - started)
+    return median(times)
 
 
 async def unreadable_secrets(settings: Settings) -> int:

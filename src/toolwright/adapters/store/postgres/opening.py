@@ -157,10 +157,9 @@ async def inspect_postgres(url: str) -> list[BrokenRow]:
         connection = await connect(url, None)  # reading all rows can take long
         try:
             await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            for reader, sql in queries("postgresql"):
-                cursor = (
-                    f"of_{reader.table.name}"  # one per table: FETCH statements are prepared by cursor name
-                )
+            for n, (reader, sql) in enumerate(queries("postgresql")):
+                # A name per query: asyncpg prepares FETCH by its text, and several queries can read one table.
+                cursor = f"rows_{n}"
                 await connection.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {sql}")
                 while page := await connection.fetch(f"FETCH {PAGE} FROM {cursor}"):
                     found += broken_in(reader, [tuple(row) for row in page])

@@ -49,6 +49,9 @@ T = TypeVar("T")
 _Read: TypeAlias = Callable[[], Reading[T]]
 
 READERS = 4
+DAMAGED = (
+    " The database file is damaged: stop the server and restore a backup with `toolwright restore FILE`."
+)
 
 
 class SqliteReaders:
@@ -74,7 +77,8 @@ class SqliteReaders:
         try:
             return await running
         except (sqlite3.Error, RuntimeError) as error:
-            raise StoreError(sentence(f"The journal cannot be read: {error}")) from error
+            hint = DAMAGED if type(error) is sqlite3.DatabaseError else ""
+            raise StoreError(sentence(f"The journal cannot be read: {error}") + hint) from error
 
     async def close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown)
@@ -432,8 +436,12 @@ def _answer(future: "asyncio.Future[Committed | Conflict]", outcome: Outcome) ->
 def _refused(error: Exception) -> Conflict | StoreError | Unwritable:
     if isinstance(error, GuardFailed):
         return Conflict(guard=error.guard)
-    if isinstance(error, sqlite3.OperationalError | sqlite3.InternalError | OSError):
-        refusal = StoreError(sentence(f"The journal cannot be written: {error}"))
+    # A damaged file raises `DatabaseError` itself; its subclasses for values that cannot be stored are the others.
+    is_damaged = type(error) is sqlite3.DatabaseError
+    if is_damaged or isinstance(error, sqlite3.OperationalError | sqlite3.InternalError | OSError):
+        refusal = StoreError(
+            sentence(f"The journal cannot be written: {error}") + (DAMAGED if is_damaged else "")
+        )
     else:
         refusal = Unwritable(sentence(f"The journal cannot hold this: {error}"))
     refusal.__cause__ = error
