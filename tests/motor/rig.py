@@ -82,7 +82,7 @@ class Rig:
         self, thread_id: str, *, alone: bool = False, suspects: int = 1, node: str | None = None
     ) -> Verdict:
         wake = await self.store.wake(thread_id)
-        if wake is None:
+        if wake is None or wake.due > self.clock.now():  # a motor may drain a thread once too often
             return "done"
         await self.during(thread_id)
         await self.before_leaving(thread_id)

@@ -83,8 +83,7 @@ class Conversation:
     """A thread whose history is a list of operations, on a journal that outlives runtimes.
 
     With `chat` the conversation of the prompt tool begins with the chat. With `alone` each operation happens in a
-    separate process. With `leaks` all messages, answers, results and summaries contain the secrets. `keys` are the
-    thread's secrets, by name.
+    separate process. With `leaks` all results of tools contain the secrets. `keys` are the thread's secrets, by name.
     """
 
     model: Narrow
@@ -115,10 +114,10 @@ class Conversation:
     def answer(self, request: ModelRequest) -> ModelResponse:
         """Return the next planned answer of the model, in the conversation of the request."""
         plan = self.below if "sums" in request.who else self.plan
-        return plan.popleft() if plan else ModelResponse(text=self.text("Done. ", 20))
+        return plan.popleft() if plan else ModelResponse(text="Done. " * 20)
 
-    def text(self, part: str, count: int) -> str:
-        """Return a text of that many parts, with all secrets in its middle if they leak."""
+    def result(self, part: str, count: int) -> str:
+        """Return the text of a result, of that many parts, with all secrets in its middle if they leak."""
         before, after = part * (count // 2), part * (count - count // 2)
         return f"{before}{' '.join(self.secrets)}{after}" if self.leaks else before + after
 
@@ -130,7 +129,7 @@ class Conversation:
     def app(self) -> tw.App:
         @tw.tool(description="Look.")
         async def look(size: int) -> str:
-            return self.text("x", size)
+            return self.result("x", size)
 
         @tw.tool(description="Draw.")
         async def picture() -> tw.ToolResult:
@@ -138,30 +137,33 @@ class Conversation:
 
         @tw.tool(description="Files.")
         async def files(size: int) -> tw.ToolResult:
-            return tw.ToolResult.ok(self.text("f", size), (self.file("f" * 70), self.file("s.txt")))
+            return tw.ToolResult.ok(
+                self.result("f", size),
+                tuple([self.file(self.result(each, 1)) for each in ("f" * 70, "s.txt")]),
+            )
 
         @tw.tool(description="Key.")
         async def key(state: tw.ThreadState) -> str:
             name = f"KEY_{len(self.keys)}"
             self.keys[name] = f"{name}-0123456789"
             state.set_env(name, self.keys[name])
-            return self.text("k", 1)
+            return self.result("k", 1)
 
         @tw.tool(description="Join.")
         async def join(size: int) -> str:
-            await self.rt.threads.send(self.thread_id, self.text("j", size))
+            await self.rt.threads.send(self.thread_id, "j" * size)
             return "sent"
 
         @tw.tool(description="Edit.")
         async def edit(state: tw.ThreadState, size: int) -> str:
             messages = await state.get_messages(1_000)
             own = [each for each in messages if each.content[:4] != PIN]
-            state.update_message(own[size * 7 % len(own)].id, self.text("e", size))
+            state.update_message(own[size * 7 % len(own)].id, "e" * size)
             return "edited"
 
         @tw.tool(description="Inject.")
         async def inject(state: tw.ThreadState, size: int) -> str:
-            state.inject_message(self.text("i", size), "user" if size % 2 else "assistant")
+            state.inject_message("i" * size, "user" if size % 2 else "assistant")
             return "injected"
 
         outside = tw.Tool(
@@ -189,11 +191,11 @@ class Conversation:
         return tw.App(agents=[agent], prompts=[sums], env={"APP_KEY": APP_KEY})
 
     def file(self, name: str) -> tw.Attachment:
-        """Return a file: a picture, or a text with the secrets in its name and its bytes. A model receives neither."""
+        """Return a file: a picture, or a text with the secrets in its bytes, which a model does not receive."""
         if name.endswith(".png"):
             return tw.Attachment(name=name, mime_type="image/png", data=PIXEL)
-        data = b64encode(self.text("b", 9).encode()).decode()
-        return tw.Attachment(name=self.text(name, 1), mime_type="text/plain", data=data)
+        data = b64encode(self.result("b", 9).encode()).decode()
+        return tw.Attachment(name=name, mime_type="text/plain", data=data)
 
     @asynccontextmanager
     async def runtime(self) -> AsyncGenerator[None]:
@@ -227,13 +229,13 @@ class Conversation:
         """Execute one operation."""
         match kind:
             case "say":
-                await self.say(self.text("s", size))
+                await self.say("s" * size)
             case "pin":
-                await self.say(PIN + self.text("keep this", 1))
+                await self.say(PIN + "keep this")
             case "photo":
                 await self.say("See.", files=[self.file("photo.png")])
             case "file":
-                await self.say(self.text("s", size), files=[self.file("a.txt"), self.file("b.txt")])
+                await self.say("s" * size, files=[self.file("a.txt"), self.file("b.txt")])
             case "look" | "join" | "edit" | "inject" | "files":
                 await self.say("Go", call(kind, f'{{"size": {size}}}'))
             case "three":
@@ -242,7 +244,7 @@ class Conversation:
                 self.below.extend([call("look", f'{{"size": {size}}}')] * 4)
                 await self.say("Go", call("sums", '{"message": "Sum."}'))
             case "sums":
-                await self.say("Go", call("sums", f'{{"message": "{self.text("m", size)}"}}'))
+                await self.say("Go", call("sums", f'{{"message": "{"m" * size}"}}'))
             case "reword" | "whole":  # by the owner of the thread, if anything is left out
                 rows = in_force(await self.store.compactions(self.thread_id))
                 sides: set[Side | None] = {each.side or None for each in rows if each.cut and not each.within}
@@ -251,16 +253,16 @@ class Conversation:
                         await self.rt.threads.remove_summary(self.thread_id, side)
                     # short enough for a photo to fit in addition, since the owner's text is never shortened
                     else:
-                        words = self.text("w", min(size, 1_000))
+                        words = "w" * min(size, 1_000)
                         await self.rt.threads.edit_summary(self.thread_id, words, side)
             case "invalid":
-                await self.say("Go", call("look", '{"size": "' + self.text("?", size) + '"}'))
+                await self.say("Go", call("look", '{"size": "' + "?" * size + '"}'))
             case "unknown":
                 await self.say("Go", call("nonsense"))
             case "answer":
                 for each in await self.rt.calls.list():
                     assert each.run_id is not None
-                    await self.rt.calls.submit(each.run_id, each.id, self.text("a", min(size, 2_500)))
+                    await self.rt.calls.submit(each.run_id, each.id, self.result("a", min(size, 2_500)))
                 await self.motor.run_until_idle(500)
             case _:
                 await self.say("Go", call(kind))
@@ -315,7 +317,7 @@ class Conversation:
         for request in requests:
             check_valid(request.messages)
             self.check_secrets(request.system, request.messages)
-        self.model.summary = self.text("SUMMARY ", 4)
+        self.model.summary = "SUMMARY " * 4
         hashes = {digest_of(each.messages) for each in requests}
         messages = await self.rt.threads.messages(self.thread_id, 2_000)
         versions = await self.store.message_versions(self.thread_id)
