@@ -110,6 +110,16 @@ async def test_a_person_reads_the_calls_of_their_own_threads_and_answers_none() 
         assert (await made.api.rig.rt.runs.wait(made.ids["run_id"], 10)).status == "completed"
 
 
+async def test_the_messages_of_a_run_do_not_tell_whether_another_persons_run_exists() -> None:
+    async with town() as made:
+        bobs = await made.api.rig.rt.threads.create("tester", "user-bob")
+        run = await made.api.rig.rt.threads.send(bobs.id, "Go")
+        place = f"/api/threads/{made.ids['thread_id']}/messages"
+        foreign = await made.get(place, ADA, 404, runId=run.id)
+        unknown = await made.get(place, ADA, 404, runId="run_x")
+        assert foreign["error"].replace(run.id, "run_x") == unknown["error"]
+
+
 async def test_a_visible_call_outside_any_space_is_a_services_to_answer() -> None:
     shown_one = tw.Tool(
         name="ask_outside",

@@ -14,10 +14,13 @@ from tests.runtime.rig import Rig, running
 from tests.runtime.test_env import finished, script
 from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, TooLarge
-from toolwright.core.journal.units import PostMessage, Unit
+from toolwright.core.files import FileChange
+from toolwright.core.journal.units import Committed, PostMessage, Submit, Unit
 from toolwright.core.json_value import JSON
 from toolwright.core.results import unchecked
+from toolwright.core.value import changed
 from toolwright.testing import ScriptedModel
+from toolwright.wire.event import run_event
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -385,3 +388,83 @@ async def test_a_result_has_a_hundred_files_at_the_most() -> None:
         thread = await rig.rt.threads.create("tester")
         await finished(rig, thread.id)
         assert "at most 100 files" in (await rig.transcript(thread.id))[2].content
+
+
+class Counting(MemoryFiles):
+    """A file store that counts how often bytes are stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored: list[bytes] = []
+
+    async def put(self, content: bytes) -> str:
+        self.stored.append(content)
+        await asyncio.sleep(0)  # as a disk does
+        return await super().put(content)
+
+
+async def test_messages_with_files_sent_at_once_store_their_bytes_once_and_queue() -> None:
+    files = Counting()
+    async with running(script(), files=files) as rig:
+        thread = await rig.rt.threads.create("tester")
+        sent = [
+            rig.rt.threads.send(
+                thread.id, "Hi", [attached(data=base64.b64encode(b"%d %d" % (n, k)).decode()) for k in (0, 1)]
+            )
+            for n in range(12)
+        ]
+        await asyncio.gather(*sent)
+        assert sorted(files.stored) == sorted(b"%d %d" % (n, k) for n in range(12) for k in (0, 1))
+        assert len([unit for unit in rig.store.units if isinstance(unit, PostMessage)]) == 12
+        assert len(await rig.rt.files.list(thread.id)) == 24
+
+
+def of_another_process(unit: PostMessage, files: Sequence[FileChange]) -> PostMessage:
+    """Return a message of another process, whose files take the same paths."""
+    taken = [
+        changed(each, file=changed(each.file, id=f"fil_other{number}"))
+        for number, each in enumerate(files)
+        if each.file is not None
+    ]
+    event = changed(unit.event, event_id="msg_other", content={"messageId": "msg_other", "content": "Mine"})
+    run = changed(unit.run, id="run_other")
+    return changed(unit, token="unit_other", event=event, run=run, queued=run_event(run), files=tuple(taken))
+
+
+async def test_a_path_that_another_process_takes_costs_no_second_store() -> None:
+    files, raced = Counting(), list[object]()
+    async with running(script(), files=files) as rig:
+        thread = await rig.rt.threads.create("tester")
+
+        async def race(_: int, unit: Unit) -> None:
+            if isinstance(unit, PostMessage) and not raced:
+                raced.append(await rig.store.inner.commit(of_another_process(unit, unit.files)))
+
+        rig.store.before = race
+        await rig.rt.threads.send(thread.id, "Hi", [attached()])
+        assert isinstance(raced[0], Committed)
+        assert files.stored == [base64.b64decode(PNG)]
+        assert len(await rig.rt.files.list(thread.id)) == 2
+
+
+async def test_a_submitted_result_whose_path_is_taken_costs_no_second_store() -> None:
+    outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
+    files, raced = Counting(), list[object]()
+    async with running(script("outside"), [outside], files=files) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.threads.send(thread.id, "Go")
+        while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store sets no event
+            await asyncio.sleep(0)
+
+        first = next(unit for unit in rig.store.units if isinstance(unit, PostMessage))
+
+        async def race(_: int, unit: Unit) -> None:
+            if isinstance(unit, Submit) and not raced:
+                raced.append(await rig.store.inner.commit(of_another_process(first, unit.files)))
+
+        rig.store.before = race
+        await asyncio.wait_for(
+            rig.rt.calls.submit(run.id, calls[0].id, tw.ToolResult.ok("x", (attached(),))), 30
+        )
+        assert isinstance(raced[0], Committed)
+        assert files.stored == [base64.b64decode(PNG)]

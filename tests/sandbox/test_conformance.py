@@ -2,14 +2,18 @@
 
 import asyncio
 import gc
+import signal
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 
 from tests.behaviour.marks import requirement
 from tests.sandbox.rig import LANGUAGES, Programs, children, descriptors, folders, reason, run, sandbox
+from toolwright.adapters.sandbox.deno import exit_result
 from toolwright.adapters.sandbox.handle import Log
 from toolwright.adapters.sandbox.monty import PrintedLines
+from toolwright.adapters.sandbox.process import out_of_memory_kills
 from toolwright.core.state.sandbox import CodeLimits, CodeLog, read_options
 from toolwright.wiring.executors import CodeSandbox
 
@@ -235,6 +239,36 @@ async def test_code_without_an_end_is_ended_in_time(box: CodeSandbox, programs: 
 async def test_code_without_measure_is_ended_by_its_memory(box: CodeSandbox, programs: Programs) -> None:
     outcome = await run(box, programs.greedy, language=programs.language)
     assert reason(outcome) == ("terminated", "memory")
+
+
+@pytest.mark.parametrize(
+    "size", ["new TextEncoder().encode('x'.repeat(2 ** 29 - 30)).length", "btoa('x'.repeat(2 ** 29 - 30))"]
+)
+async def test_one_allocation_of_javascript_that_is_too_large_is_ended_by_its_memory(
+    box: CodeSandbox, size: str
+) -> None:
+    outcome = await run(box, f"export default {size}", language="javascript")
+    assert reason(outcome) == ("terminated", "memory")
+    assert str(outcome.error) == "The code used more than the allowed 67108864 bytes of memory."
+
+
+def test_a_process_that_ended_for_lack_of_memory_is_told_from_one_that_was_killed(tmp_path: Path) -> None:
+    def code(status: int, stderr: bytes = b"", *, exceeded: bool = False, short: bool = False) -> str:
+        outcome = exit_result(status, stderr, 1, exceeded=exceeded, system_short=short)
+        assert outcome.error is not None
+        return outcome.error.code
+
+    assert code(-signal.SIGKILL, exceeded=True) == "memory"
+    assert code(-signal.SIGKILL, short=True) == "memory"
+    assert code(-signal.SIGKILL) == "exited"
+    assert code(-signal.SIGABRT) == "memory", "it had no memory to write why"
+    assert code(-signal.SIGABRT, b"assertion failed") == "exited"
+    assert code(-signal.SIGTRAP, b"Fatal process out of memory: Zone") == "memory"
+    assert code(1) == "exited"
+    statistics = tmp_path / "vmstat"
+    assert out_of_memory_kills(statistics) == 0
+    statistics.write_text("pgfault 12\noom_kill 3\n")
+    assert out_of_memory_kills(statistics) == 3
 
 
 SHARED = (

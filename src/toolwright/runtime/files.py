@@ -3,7 +3,9 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence, Set
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from toolwright.core.broken_rows import exists
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
@@ -13,7 +15,7 @@ from toolwright.core.json_value import JSON, dumps_unescaped, utf8_size
 from toolwright.core.ports import Clock, Files, NewId
 from toolwright.core.results import LARGE, Attachment, AttachmentRef, ToolResult, decoded
 from toolwright.core.text import CUT, brief, quantity
-from toolwright.core.value import changed
+from toolwright.core.value import changed, value
 from toolwright.runtime.journal import by_id
 from toolwright.wire.result import error_object
 
@@ -21,6 +23,15 @@ T = TypeVar("T")
 
 PIECE = 256 * 1024  # bytes of a file per read
 MOST_FILES = 100  # of one message or result
+
+
+@value
+class StoredAttachment:
+    """A new file whose bytes are stored. The attachment has no `data`."""
+
+    attachment: Attachment
+    size: int
+    digest: str
 
 
 class FileKeeper:
@@ -37,13 +48,49 @@ class FileKeeper:
         self._new_id = new_id
         self.max_attachment = max_attachment
         self._max_text = max_text
+        self._adding = WeakValueDictionary[str, asyncio.Lock]()
+
+    @asynccontextmanager
+    async def turn(self, thread_id: str, attachments: Sequence[object]) -> AsyncGenerator[None]:
+        """Wait until no one else in this process adds files to the thread. Does not wait without attachments.
+
+        Writers that add files at the same time would take each other's paths, and all but one would have to try again.
+        """
+        if not attachments:
+            yield
+            return
+        lock = self._adding.setdefault(thread_id, asyncio.Lock())
+        async with lock:
+            yield
 
     async def attach(
-        self, thread_id: str, drafts: FileDrafts, attachments: Sequence[Attachment | AttachmentRef]
+        self,
+        thread_id: str,
+        drafts: FileDrafts,
+        attachments: Sequence["Attachment | AttachmentRef | StoredAttachment"],
     ) -> tuple[AttachmentRef, ...]:
         """Store new files and resolve references. Adds all of them to the drafts.
 
         Raises `InvalidRequest`, `TooLarge` or `NotFound` for the first invalid one; the drafts must be discarded then.
+        """
+        # Store all bytes before the first row: if the file store fails in between, the drafts are unchanged.
+        stored = await self.store(attachments)
+        refs: list[AttachmentRef] = []
+        for each in stored:
+            if isinstance(each, AttachmentRef):
+                refs.append(await _resolved(each, drafts))
+                continue
+            file = await self._new_file(thread_id, drafts, each.attachment, each.size, each.digest)
+            drafts.add(file)
+            refs.append(file.ref)
+        return tuple(refs)
+
+    async def store(
+        self, attachments: Sequence["Attachment | AttachmentRef | StoredAttachment"]
+    ) -> "list[AttachmentRef | StoredAttachment]":
+        """Store the bytes of new files, so that `attach` can be repeated without them.
+
+        Raises `InvalidRequest` or `TooLarge` for the first invalid one; no bytes are stored then.
         """
         if len(attachments) > MOST_FILES:
             error = f"must be at most {MOST_FILES} files, not {len(attachments)}"
@@ -51,23 +98,15 @@ class FileKeeper:
                 f"A message or a result can have at most {MOST_FILES} files, not {len(attachments)}.",
                 [{"path": "attachments", "message": error}],
             )
-        decoded = [await self._checked(each, drafts, number) for number, each in enumerate(attachments)]
-        # Store all bytes before the first row: if the file store fails in between, the drafts are unchanged.
-        stored_refs = [
-            each if isinstance(each, AttachmentRef) else await self._put(*each) for each in decoded
+        decoded = [
+            (each, await self._decoded(each, number)) if isinstance(each, Attachment) else each
+            for number, each in enumerate(attachments)
         ]
-        refs: list[AttachmentRef] = []
-        for each in stored_refs:
-            if isinstance(each, AttachmentRef):
-                refs.append(each)
-                continue
-            file = await self._new_file(thread_id, drafts, *each)
-            drafts.add(file)
-            refs.append(file.ref)
-        return tuple(refs)
+        return [await self._put(*each) if isinstance(each, tuple) else each for each in decoded]
 
-    async def _put(self, attachment: Attachment, content: bytes) -> tuple[Attachment, int, str]:
-        return attachment, len(content), await self._files.put(content)
+    async def _put(self, attachment: Attachment, content: bytes) -> "StoredAttachment":
+        digest = await self._files.put(content)
+        return StoredAttachment(attachment=changed(attachment, data=""), size=len(content), digest=digest)
 
     async def write(
         self, thread_id: str, drafts: FileDrafts, path: str, content: bytes, mime_type: str | None
@@ -158,18 +197,8 @@ class FileKeeper:
             created_at=self._clock.now(),
         )
 
-    async def _checked(
-        self, attachment: Attachment | AttachmentRef, drafts: FileDrafts, number: int
-    ) -> AttachmentRef | tuple[Attachment, bytes]:
-        """Return a reference to an existing file, or a new file with its bytes."""
-        if isinstance(attachment, AttachmentRef):
-            file = await drafts.at(attachment.path)
-            if file is None:
-                raise NotFound(
-                    f"There is no file {brief(repr(attachment.path), 200)} in this thread to refer to."
-                )
-            # The path determines everything else; only the description can be the handler's own.
-            return changed(file.ref, description=attachment.description or file.description)
+    async def _decoded(self, attachment: Attachment, number: int) -> bytes:
+        """Return the bytes of a new file."""
         if len(attachment.data) * 3 // 4 > self.max_attachment + 2:
             raise self._too_large(attachment, number)
         try:
@@ -185,13 +214,22 @@ class FileKeeper:
             ) from None
         if len(content) > self.max_attachment:
             raise self._too_large(attachment, number)
-        return attachment, content
+        return content
 
     def _too_large(self, upload: Attachment, number: int) -> TooLarge:
         limit = quantity(self.max_attachment, "byte")
         return TooLarge(
             f"attachments.{number}.data: the file {brief(repr(upload.name), 200)} is larger than the limit of {limit}."
         )
+
+
+async def _resolved(ref: AttachmentRef, drafts: FileDrafts) -> AttachmentRef:
+    """Return a reference to an existing file. Raises `NotFound`."""
+    file = await drafts.at(ref.path)
+    if file is None:
+        raise NotFound(f"There is no file {brief(repr(ref.path), 200)} in this thread to refer to.")
+    # The path determines everything else; only the description can be the handler's own.
+    return changed(file.ref, description=ref.description or file.description)
 
 
 async def _once(read: Callable[[], Awaitable[T]]) -> T:

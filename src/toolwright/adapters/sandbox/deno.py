@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+import signal
 from base64 import b64encode
 from collections.abc import Sequence
 from functools import partial
@@ -20,6 +21,7 @@ from toolwright.adapters.sandbox.process import (
     limit,
     longest_line,
     opened,
+    out_of_memory_kills,
     sweep,
 )
 from toolwright.core.concurrency import DaemonThreads
@@ -44,6 +46,7 @@ _INTERNAL_FRAME = re.compile(r"\n {1,9}at [^\n]*(?:;source=runner;|\(?(?:ext|nod
 _CLOSED = re.compile(r'Unsupported scheme "none" for module "none:[^"]*"\. Supported schemes:(?:\n - "\w+")*')
 _RUNNER = Path(__file__).with_name("runner.mjs")
 _STDERR = 16 * 1024  # bytes kept of V8's output on a crash
+_NO_MEMORY = re.compile(rb"out of memory|memory allocation of \d+ bytes failed", re.IGNORECASE)
 _log = logging.getLogger(__name__)
 
 
@@ -92,7 +95,7 @@ class DenoSandbox:
         assert memory is not None
         files = {"imports.json": json.dumps({"imports": names.import_map(source)})}
         hosted = HostFunctions(options.imports, self._threads, self._limits.result)
-        longest = longest_line(self._limits.result)
+        longest, kills = longest_line(self._limits.result), out_of_memory_kills()
         async with opened(partial(self._command, memory), _environment, files, longest) as process:
             self._bound(process.pid, options)
             watched = MemoryWatch(process.pid, memory)
@@ -104,7 +107,13 @@ class DenoSandbox:
                 outcome = await talk.outcome()
                 watch.cancel()
                 if outcome is None:
-                    outcome = _exit_result(await process.wait(), await last_words, watched.exceeded, memory)
+                    outcome = exit_result(
+                        await process.wait(),
+                        await last_words,
+                        memory,
+                        exceeded=watched.exceeded,
+                        system_short=out_of_memory_kills() > kills,
+                    )
                 last_words.cancel()
             return _with_source_names(outcome, names)
 
@@ -178,10 +187,18 @@ async def _stderr_text(process: asyncio.subprocess.Process) -> bytes:
     return tail
 
 
-def _exit_result(status: int, stderr: bytes, exceeded: bool, memory: int) -> CodeResult:
-    """Return the result of a process that ended without an outcome."""
-    if exceeded or b"out of memory" in stderr.lower():
+def exit_result(status: int, stderr: bytes, memory: int, *, exceeded: bool, system_short: bool) -> CodeResult:
+    """Return the result of a process that ended without an outcome.
+
+    `exceeded` is true if it was killed for its memory, `system_short` if the kernel killed processes meanwhile because
+    the machine or the container had no memory left.
+    """
+    # An abort without a message had no memory to write one.
+    if exceeded or _NO_MEMORY.search(stderr) or (status == -signal.SIGABRT and not stderr.strip()):
         message = f"The code used more than the allowed {memory} bytes of memory."
+        return ended(CodeError(code="memory", message=message))
+    if status == -signal.SIGKILL and system_short:
+        message = "The system ran out of memory and killed the code's process."
         return ended(CodeError(code="memory", message=message))
     last_output = brief(stderr.decode(errors="replace"))
     _log.warning("A sandbox process exited with status %d: %s", status, last_output)

@@ -56,6 +56,18 @@ class MemoryWatch:
             return 0
 
 
+_VM_STATISTICS = Path("/proc/vmstat")
+
+
+def out_of_memory_kills(statistics: Path = _VM_STATISTICS) -> int:
+    """Return how many processes the kernel has killed for lack of memory since it started, or 0 if it does not say."""
+    try:
+        lines = statistics.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
 class LifeLine:
     """A pipe without a writer. The kernel kills the process when this process closes its end or dies.
 

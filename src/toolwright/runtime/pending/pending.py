@@ -20,7 +20,7 @@ from toolwright.core.journal.effects import DropTimer, Effect, SetTimer, Source
 from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, plain
 from toolwright.core.mcp.questions import OpenForms, read_answer
-from toolwright.core.results import CALL_CANCELLED, ToolResult
+from toolwright.core.results import CALL_CANCELLED, AttachmentRef, ToolResult
 from toolwright.core.spaces import entity_of
 from toolwright.core.state.state import question_of
 from toolwright.core.text import quantity, sentence
@@ -42,7 +42,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.env import redacted
-from toolwright.runtime.files import FileKeeper, StoredFiles
+from toolwright.runtime.files import FileKeeper, StoredAttachment, StoredFiles
 from toolwright.runtime.journal import (
     Services,
     by_choice,
@@ -278,14 +278,17 @@ class PendingCalls:
     async def _submit(
         self, kind: type[units.Settle], call: Call, run: Run | None, outcome: ToolResult
     ) -> Literal["inline", "inbox"]:
-        while True:
-            answer = await self._store.commit(await self._submission(kind, call, run, outcome))
-            if not isinstance(answer, units.Conflict):
-                self._over(call, outcome.status, answer)
-                return answer.route or "inline"
-            # otherwise a path was taken in the meantime: the file gets another name
-            if answer.guard != "file":
-                raise _too_late(kind, await self.get(call.id))
+        stored = await self._files.store(outcome.attachments)
+        async with self._files.turn(call.thread_id, stored):
+            while True:
+                unit = await self._submission(kind, call, run, outcome, stored)
+                answer = await self._store.commit(unit)
+                if not isinstance(answer, units.Conflict):
+                    self._over(call, outcome.status, answer)
+                    return answer.route or "inline"
+                # otherwise a path was taken in the meantime: the file gets another name
+                if answer.guard != "file":
+                    raise _too_late(kind, await self.get(call.id))
 
     async def _answer(
         self, call: Call, run: Run | None, outcome: ToolResult, agent: ActiveAgent | None
@@ -382,11 +385,18 @@ class PendingCalls:
         revision = run.revision if run is not None and run.agent == caller else None
         return await self._agents.usable(caller, revision)
 
-    async def _submission(self, kind: type[S], call: Call, run: Run | None, outcome: ToolResult) -> S:
+    async def _submission(
+        self,
+        kind: type[S],
+        call: Call,
+        run: Run | None,
+        outcome: ToolResult,
+        stored: Sequence[AttachmentRef | StoredAttachment],
+    ) -> S:
         now, files = self._clock.now(), tuple[FileChange, ...]()
-        if outcome.attachments or self._files.too_long(outcome):
+        if stored or self._files.too_long(outcome):
             drafts = FileDrafts(StoredFiles(self._store, call.thread_id))
-            refs = await self._files.attach(call.thread_id, drafts, outcome.attachments)
+            refs = await self._files.attach(call.thread_id, drafts, stored)
             outcome = changed(outcome, attachments=refs)
             outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)
             files = drafts.changes

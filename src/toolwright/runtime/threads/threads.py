@@ -210,8 +210,12 @@ class Threads:
         page(limit, offset)
         by_text("run_id", run_id)
         await self._require_existing(thread_id)
-        if run_id is not None and (await self._runs.get(run_id)).thread_id != thread_id:
-            raise NotFound(f"There is no run {run_id!r} in the thread {thread_id!r}.")
+        if run_id is not None:
+            run = await self._store.run(run_id)
+            if (
+                run is None or run.thread_id != thread_id
+            ):  # the same error: a run of another thread is not revealed
+                raise NotFound(f"There is no run {run_id!r} in the thread {thread_id!r}.")
         return await self._store.messages(thread_id, limit, offset, run_id=run_id)
 
     async def messages_before(
@@ -390,21 +394,23 @@ class Threads:
         if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
         message_id = self._new_id("msg")
-        while True:  # retry if another writer has taken a path of the files
-            drafts = FileDrafts(StoredFiles(self._store, thread_id))
-            refs = await self._files.attach(thread_id, drafts, attachments)
-            unit = self._posting(thread, message_id, content, refs, drafts.changes)
-            answer = await self._store.commit(unit)
-            if not isinstance(answer, units.Conflict):
-                self._motor.wake(thread_id)
-                return SentMessage(
-                    message=_posted(unit, content, refs, answer), run_id=answer.run_id or unit.run.id
-                )
-            if answer.guard == "terminated":
-                raise _terminated(thread_id)
-            # otherwise a path was taken in the meantime: the files get other names
-            if answer.guard != "file":
-                raise NotFound(f"There is no thread {thread_id!r}.")
+        stored = await self._files.store(attachments)
+        async with self._files.turn(thread_id, stored):
+            while True:  # retry if another writer has taken a path of the files
+                drafts = FileDrafts(StoredFiles(self._store, thread_id))
+                refs = await self._files.attach(thread_id, drafts, stored)
+                unit = self._posting(thread, message_id, content, refs, drafts.changes)
+                answer = await self._store.commit(unit)
+                if not isinstance(answer, units.Conflict):
+                    self._motor.wake(thread_id)
+                    return SentMessage(
+                        message=_posted(unit, content, refs, answer), run_id=answer.run_id or unit.run.id
+                    )
+                if answer.guard == "terminated":
+                    raise _terminated(thread_id)
+                # otherwise a path was taken in the meantime: the files get other names
+                if answer.guard != "file":
+                    raise NotFound(f"There is no thread {thread_id!r}.")
 
     def _posting(
         self,
