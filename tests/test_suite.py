@@ -175,7 +175,9 @@ def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
     assert '{ make test-pythons && nice -n 10 make check; } > "$log" 2>&1 &\nbeside=$!\n' in commands
     assert 'wait "$beside" || { cat "$log"; exit 1; }' in commands
     # Each exhaustive test is in one quarter, and the quarter changes with each commit.
-    assert "export EXHAUSTIVE_QUARTER=$(($(git rev-list --count HEAD 2> /dev/null || echo 0) % 4))" in commands
+    assert (
+        "export EXHAUSTIVE_QUARTER=$(($(git rev-list --count HEAD 2> /dev/null || echo 0) % 4))" in commands
+    )
     names = [*map(str, range(1_000))]
     assert all(sum(journals.is_in_quarter(name, quarter) for quarter in range(4)) == 1 for name in names)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
