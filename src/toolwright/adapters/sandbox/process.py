@@ -60,7 +60,7 @@ _VM_STATISTICS = Path("/proc/vmstat")
 
 
 def out_of_memory_kills(statistics: Path = _VM_STATISTICS) -> int:
-    """Return how many processes the kernel has killed since it started because memory was short, or 0 if it does not say."""
+    """Return the number of processes that the kernel has killed because memory was short, or 0 if it is unknown."""
     try:
         lines = statistics.read_text().splitlines()
     except OSError:
