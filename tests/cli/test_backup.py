@@ -14,7 +14,7 @@ from toolwright.adapters.cipher import KeyFileCipher
 from toolwright.client import Client
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.results import Attachment
-from toolwright.wiring.upkeep import move_parts
+from toolwright.wiring.backups import move_parts
 
 APP = """
 import toolwright as tw

@@ -263,6 +263,16 @@ def backup(
     run(file, force=force)
 
 
+@cli.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The database file of a backup.")],
+) -> None:
+    """Replace the database with a backup. The previous one is moved aside with all its parts; nothing is started."""
+    from toolwright.cli.journal import restore_backup as run  # noqa: PLC0415 - loads the store
+
+    run(file)
+
+
 @threads.command("delete")
 def delete_thread(
     thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],

@@ -1,4 +1,4 @@
-"""`toolwright backup`, `db upgrade`, `threads`, `runs` and `nodes`."""
+"""`toolwright backup`, `restore`, `db upgrade`, `threads`, `runs` and `nodes`."""
 
 import json
 import sys
@@ -28,9 +28,10 @@ from toolwright.wire.message import message_json
 from toolwright.wire.run import PARTS, run_with_steps, sent_prompt_json
 from toolwright.wiring import upkeep
 from toolwright.wiring.app import App
+from toolwright.wiring.backups import back_up, restore
 from toolwright.wiring.config import DEFAULT_FILE
 from toolwright.wiring.settings import Settings
-from toolwright.wiring.upkeep import back_up, delete_thread, opened_runtime
+from toolwright.wiring.upkeep import delete_thread, opened_runtime
 
 
 def write_backup(file: Path, *, force: bool) -> None:
@@ -47,6 +48,37 @@ def write_backup(file: Path, *, force: bool) -> None:
             "Its secrets are encrypted with TOOLWRIGHT_ENCRYPTION_KEYS. Keep a copy of these keys in another place."
         )
     print(f"To serve it: TOOLWRIGHT_DATABASE_URL=sqlite:///{file} toolwright serve")
+
+
+def restore_backup(file: Path) -> None:
+    """Replace the journal with a backup, and print what was restored and where the previous journal is."""
+    settings = read_settings()
+    restored = run(restore(settings, file))
+    for digest in restored.damaged:
+        print(
+            f"toolwright: The file {digest} is damaged in the backup and was not restored.", file=sys.stderr
+        )
+    if restored.missing:
+        where = (
+            "its folder of files belongs beside it"
+            if settings.files_url is None
+            else "copy them to the file store"
+        )
+        lost = quantity(restored.missing, "file")
+        print(f"toolwright: The content of {lost} is missing in the backup: {where}.", file=sys.stderr)
+    if restored.key == "previous":
+        print(
+            "toolwright: The backup has no key file. The key file of the previous database is used.",
+            file=sys.stderr,
+        )
+    parts = [f"the database ({restored.size} bytes)", quantity(restored.files, "file")]
+    parts += ["the key of its secrets"] if restored.key == "backup" else []
+    print(f"{file} is restored to {shown_url(settings.database_url)}: {', '.join(parts)}.")
+    if restored.aside is not None:
+        print(f"The previous database is in {restored.aside}.")
+    print(
+        "Runs that were in progress continue when a server starts: see `toolwright runs list --status running`."
+    )
 
 
 def upgrade(backup: Path | None) -> None:

@@ -19,7 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from toolwright.adapters.system import SystemClock
+from toolwright.adapters.system import SystemClock, check_certificates
 from toolwright.core.errors import CannotServe
 from toolwright.core.ports import Clock
 from toolwright.core.text import sentence
@@ -266,10 +266,23 @@ def _scripts(settings: Settings) -> frozenset[str] | None:
 
 
 def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
+    """Return the verifier of tokens signed with a shared secret, or by an identity provider.
+
+    Raises `DefinitionError` if the certificates for the provider's URL cannot be read.
+    """
     if settings.jwt_secret is None and settings.jwt_jwks_url is None:
         return None
-    people = import_module("toolwright.wiring.people")  # lazily: its libraries take 7 MB
-    verifier: TokenVerifier | None = people.verifier(settings, clock)
+    tokens = import_module("toolwright.web.auth.person_tokens")  # lazily: its libraries take 7 MB
+    expected = tokens.ExpectedClaims(
+        claim=settings.jwt_entity_claim, audience=settings.jwt_audience, issuer=settings.jwt_issuer
+    )
+    verifier: TokenVerifier
+    if settings.jwt_secret is not None:
+        verifier = tokens.SharedSecret(settings.jwt_secret, expected, clock)
+        return verifier
+    check_certificates()
+    keys = tokens.ProviderKeys(tokens.over_http(settings.jwt_jwks_url), clock)
+    verifier = tokens.SignedByProvider(keys, expected, clock)
     return verifier
 
 

@@ -1,19 +1,12 @@
-"""Upkeep of a journal by the command line: revision, migration, backups, threads and runs, and its executors.
-
-A copy has the layout that a server expects for that database file: the database, `<file>.files` and `<file>.key`. It is
-assembled in the folder `<file>.partial` and moved from there, the database last. The bytes of a file never change, so
-additional ones do not harm an older copy: it stays complete until the new database replaces it.
-"""
+"""Upkeep of a journal by the command line: revision, migration, threads and runs, and its executors."""
 
 import asyncio
-import fcntl
-import os
 import shutil
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -21,7 +14,7 @@ from typing import Any
 
 from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
-from toolwright.adapters.store.locks import FileLock, beside
+from toolwright.adapters.store.locks import FileLock, beside, holder
 from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.adapters.store.schema import (
     HEAD,
@@ -31,22 +24,20 @@ from toolwright.adapters.store.schema import (
     steps_after,
     upgrade_sqlite,
 )
-from toolwright.adapters.store.sqlite.file import copy_database, is_shrinkable, make_shrinkable, merge_wal
+from toolwright.adapters.store.sqlite.file import is_shrinkable, make_shrinkable
 from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.broken_rows import BrokenRow
-from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError, missing_extra
+from toolwright.core.errors import InvalidRequest, StoreError, missing_extra
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Node, Probe
-from toolwright.core.ports import Files
 from toolwright.core.text import quantity, sentence
 from toolwright.core.threads.event import Event
-from toolwright.core.value import value
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.wiring.app import App
 from toolwright.wiring.assembly import assemble
-from toolwright.wiring.parts import Parts, check_exists, cipher_of, file_store, key_file, open_journal
+from toolwright.wiring.parts import Parts, check_exists, cipher_of, file_store, open_journal
 from toolwright.wiring.settings import MEMORY, Settings
 
 ALONE = "a process without TOOLWRIGHT_CLUSTER executes the runs"
@@ -107,7 +98,7 @@ async def shrinkable(settings: Settings) -> str | None:
         return f"The file cannot shrink yet: rewriting it needs {3 * size} bytes on the disk, but only {free} are free."
     lock = FileLock(path)
     if not await lock.acquire():
-        return f"The file cannot shrink yet: {_holder(path)} serves it. Stop the server and upgrade again."
+        return f"The file cannot shrink yet: {holder(path)} serves it. Stop the server and upgrade again."
     try:
         await asyncio.to_thread(make_shrinkable, path)
     except sqlite3.Error as error:
@@ -133,7 +124,7 @@ async def executors(settings: Settings) -> str | None:
     if await lock.acquire():
         await lock.release()
         return None
-    return f"{_holder(path)} executes the runs"
+    return f"{holder(path)} executes the runs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,215 +221,6 @@ def _sqlite_revision(path: Path) -> tuple[str | None, str | None]:
         return sqlite_revision(path)
     except sqlite3.Error as error:
         raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
-
-
-def _holder(path: Path) -> str:
-    """Describe the process that holds the file's lock, by its id if the system provides it."""
-    inode = beside(path, "lock").stat().st_ino
-    try:
-        held = Path("/proc/locks").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return "another process"
-    for fields in map(str.split, held):  # "1: FLOCK ADVISORY WRITE <pid> <device>:<inode> 0 EOF"
-        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
-            return f"process {fields[4]}"
-    return "another process"
-
-
-POSTGRES = (
-    "This command cannot back up a journal on Postgres. Use pg_dump, and also copy the files ({files}) and "
-    "TOOLWRIGHT_ENCRYPTION_KEYS, without which the secrets cannot be decrypted."
-)
-_PARTS = ("-wal", "-shm", "-journal", ".lock", ".migrate.lock", ".key", ".files", ".partial")
-
-
-@value
-class Backup:
-    """A finished backup: its size in bytes without files, the number of its files, and the damaged files."""
-
-    size: int
-    files: int
-    damaged: tuple[str, ...]
-    has_key: bool
-
-
-async def back_up(settings: Settings, target: Path, *, force: bool) -> Backup:
-    """Copy the settings' journal to `target`. An existing backup is replaced only with `force`.
-
-    Raises `InvalidRequest` for a journal that is not a file, `AlreadyExists` if the target exists, `StoreError` if
-    something cannot be read or written.
-    """
-    source = _source(settings)
-    _check_target(source, target, force=force)
-    _check_not_in_use(settings, source, target)
-    try:
-        with _partial(target) as partial:
-            return await _copy(settings, source, target, partial)
-    except OSError as error:
-        raise StoreError(sentence(f"The backup cannot be written: {error}")) from error
-
-
-def _source(settings: Settings) -> Path:
-    path = settings.sqlite_path
-    if path is None:
-        if settings.database_url.startswith(MEMORY):
-            raise InvalidRequest("A journal in memory belongs to one process: there is nothing to back up.")
-        raise InvalidRequest(
-            POSTGRES.format(files=settings.files_url or f"the folder {settings.files_folder}")
-        )
-    check_exists(path)
-    return path
-
-
-def _check_not_in_use(settings: Settings, source: Path, target: Path) -> None:
-    """Reject a target that SQLite, a server, or the file store would treat as a part of the journal itself."""
-    place, database = target.resolve(), source.resolve()
-    folder = None if settings.files_folder is None else settings.files_folder.resolve()
-    parts = {database.with_name(f"{database.name}{ending}") for ending in _PARTS} | {folder}
-    if place in parts or folder in place.parents or beside(target, "files") == folder:
-        raise InvalidRequest(
-            f"{str(target)!r} belongs to the journal that is being backed up. Name another file."
-        )
-
-
-def _check_target(source: Path, target: Path, *, force: bool) -> None:
-    if not target.parent.is_dir():
-        raise InvalidRequest(f"The backup {str(target)!r} cannot be created: its folder does not exist.")
-    if target.is_dir():
-        raise InvalidRequest(f"The backup {str(target)!r} is a folder. Name a file.")
-    if target.resolve() == source.resolve():
-        raise InvalidRequest("The backup cannot be written to the database itself. Name another file.")
-    unfinished = beside(target, "partial").exists()  # files moved by an interrupted backup are ours
-    in_the_way = [each for each in (target, beside(target, "files"), beside(target, "key")) if each.exists()]
-    if in_the_way and not force and (target.exists() or not unfinished):
-        raise AlreadyExists(
-            f"{str(in_the_way[0])!r} already exists. Name another file, or replace it with --force."
-        )
-
-
-@contextmanager
-def _partial(target: Path) -> Generator[Path]:
-    """Yield a new private folder in which the backup is assembled. It is removed afterwards."""
-    folder = beside(target, "partial")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for entry in folder.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    except BlockingIOError as error:
-        raise AlreadyExists(
-            f"Another backup to {str(target)!r} is in progress. Wait for it to finish."
-        ) from error
-    finally:
-        os.close(opened)
-
-
-async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -> Backup:
-    """Copy the journal and return the backup.
-
-    Files are copied before the database and again after it: every file in the database existed at one of these times.
-    """
-    files, placed = file_store(settings), beside(target, "files")
-    folder = str(placed if placed.is_dir() else partial / "files")
-    copies = _Copies(file_store(settings.model_copy(update={"files_url": folder})))
-    await copies.add(files)
-    database = partial / "database"
-    await asyncio.to_thread(copy_database, source, database)
-    await copies.add(files)
-    await files.close()
-    key = key_file(settings)
-    has_key = key is not None and await asyncio.to_thread(_copy_key, key, partial / "key")
-    size = database.stat().st_size
-    await _place(target, partial, has_key=has_key)
-    await copies.drop_others()
-    return Backup(size=size, files=len(copies.seen), damaged=tuple(sorted(copies.damaged)), has_key=has_key)
-
-
-class _Copies:
-    """The files of a backup: added to the files of an older backup if there is one, which are not changed."""
-
-    def __init__(self, copies: Files) -> None:
-        self._copies = copies
-        self.seen: set[str] = set()
-        self.damaged: set[str] = set()
-
-    async def add(self, files: Files) -> None:
-        """Copy all existing files. A file that is deleted in the meantime is skipped."""
-        async for digest in files.digests():
-            if digest in self.seen:
-                continue
-            with suppress(NotFound):
-                if await self._copies.put(await files.get(digest)) != digest:
-                    self.damaged.add(digest)
-                self.seen.add(digest)
-
-    async def drop_others(self) -> None:
-        """Delete the files of an older backup."""
-        for digest in [each async for each in self._copies.digests()]:
-            if digest not in self.seen:
-                await self._copies.remove(digest, SystemClock().now() + timedelta(days=1))
-
-
-def _copy_key(key: Path, target: Path) -> bool:
-    try:
-        content = key.read_bytes()
-    except FileNotFoundError:
-        return False
-    _write_key(target, content if content.endswith(b"\n") else content + b"\n")
-    return True
-
-
-def _write_key(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-async def _place(target: Path, partial: Path, *, has_key: bool) -> None:
-    """Move the parts to their places, the database last. An existing database must not be in use."""
-    lock, was_there = FileLock(target), beside(target, "lock").exists()
-    if not await lock.acquire():
-        raise AlreadyExists(f"A process is serving {str(target)!r}. Stop it, or name another file.")
-    try:
-        await asyncio.to_thread(move_parts, target, partial, has_key=has_key)
-    finally:
-        if not was_there:
-            beside(target, "lock").unlink()
-        await lock.release()
-
-
-def move_parts(target: Path, partial: Path, *, has_key: bool) -> None:
-    """Move the parts of a backup from its folder to their places.
-
-    Until the database is in place, the key file also has the keys of an older copy.
-    """
-    key = beside(target, "key")
-    if target.exists():
-        merge_wal(target)
-    if (partial / "files").exists():
-        (partial / "files").rename(beside(target, "files"))
-    if has_key:
-        if key.exists():
-            _write_key(partial / "keys", (partial / "key").read_bytes() + key.read_bytes())
-            (partial / "keys").replace(key)
-        else:
-            (partial / "key").replace(key)
-    (partial / "database").replace(target.resolve())
-    if not has_key:
-        key.unlink(missing_ok=True)
-    elif (partial / "key").exists():
-        (partial / "key").replace(key)
-    opened = os.open(target.resolve().parent, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 async def delete_thread(settings: Settings, thread_id: str, *, cancel: bool) -> None:

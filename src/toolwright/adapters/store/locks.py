@@ -53,6 +53,39 @@ class FileLock:
             self._file = None
 
 
+_SHARED_MEMORY = (
+    128  # the byte of `<database>-shm` that every connection of SQLite locks while the file is open
+)
+
+
+def is_open(database: Path) -> bool:
+    """Return whether another process has the SQLite file open. Nothing is changed."""
+    try:
+        descriptor = os.open(f"{database.resolve()}-shm", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _SHARED_MEMORY)
+    except (BlockingIOError, PermissionError):
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def holder(path: Path) -> str:
+    """Describe the process that holds the file's lock, by its id if the system provides it."""
+    inode = beside(path, "lock").stat().st_ino
+    try:
+        held = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return "another process"
+    for fields in map(str.split, held):  # "1: FLOCK ADVISORY WRITE <pid> <device>:<inode> 0 EOF"
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode):
+            return f"process {fields[4]}"
+    return "another process"
+
+
 def beside(database: Path, ending: str) -> Path:
     """Return the file `<database>.<ending>` next to the real database file. All links to one database share it."""
     real = database.resolve()
