@@ -45,6 +45,16 @@ class Row:
         return f"{self.method} {self.path}"
 
 
+PROXIED: list[Headers] = [
+    {"Forwarded": "for=203.0.113.9;proto=https"},
+    {"X-Real-IP": "203.0.113.9"},
+    {"Via": "1.1 proxy"},
+    {"X-Forwarded-For": "203.0.113.9"},
+    {"X-Forwarded-For": "127.0.0.1"},
+    {"X-Forwarded-Host": "service.example"},
+    {"x-forwarded-proto": "https", **SERVICE},
+]
+"""Headers of a proxy on this machine, which replaces the host."""
 NEW_THREAD = {"agentId": "tester"}
 SERVICE_ONLY = [
     Row("GET", "/api/agents", 200),
@@ -367,6 +377,7 @@ async def test_without_any_keys_this_machine_is_a_service_and_no_other_is_let_in
         {"Origin": "https://evil.example"},
         {"Origin": "null", **SERVICE},
         {"Host": "evil.example", **ADA},
+        *PROXIED,
     ):
         response = await ask(without_keys, row, headers)
         assert response.status_code == 403

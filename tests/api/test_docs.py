@@ -76,7 +76,11 @@ async def test_the_root_leads_to_the_page() -> None:
 @pytest.mark.parametrize("path", PATHS)
 async def test_without_keys_only_pages_and_hosts_of_this_machine_may_read_it(path: str) -> None:
     async with serving() as api:
-        for headers in ({"Host": "rebound.example"}, {"Origin": "https://evil.example"}):
+        for headers in (
+            {"Host": "rebound.example"},
+            {"Origin": "https://evil.example"},
+            {"Via": "1.1 proxy"},
+        ):
             assert (await api.client.get(path, headers=headers)).status_code == 403
 
 

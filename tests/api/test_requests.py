@@ -50,6 +50,7 @@ async def test_without_keys_only_this_machine_may_call() -> None:
             {"Origin": "https://evil.example"},
             {"Origin": "null"},
             {"Origin": "http://localhost.evil.example"},
+            {"X-Real-IP": "203.0.113.9"},
         ]
         for headers in refused:
             for path in ("/api/agents", "/api/threads/x/stream"):

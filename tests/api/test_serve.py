@@ -54,6 +54,22 @@ async def test_without_keys_a_server_listens_on_this_machine_only(host: str) -> 
         await serve(app, settings, listener=listener)
 
 
+async def test_an_insecure_server_serves_every_machine_and_no_page_of_another_site() -> None:
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        serve(app, settings, host="0.0.0.0", port=0, ready=ready.set_result, insecure=True)
+    )
+    async with httpx2.AsyncClient(base_url=await ready, timeout=60) as client:
+        for headers, status in (
+            ({"Host": "service.example", "X-Forwarded-For": "203.0.113.9"}, 200),
+            ({"Host": "service.example", "Origin": "https://service.example"}, 200),
+            ({"Host": "service.example", "Origin": "https://evil.example"}, 403),
+        ):
+            assert (await client.get("/api/agents", headers=headers)).status_code == status
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+
+
 async def test_with_keys_a_server_may_listen_anywhere() -> None:
     keyed = settings.model_copy(update={"secret_keys": ("k",)})
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()

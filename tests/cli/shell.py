@@ -76,7 +76,7 @@ class Shell:
 
     def run(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return self._forks.run(arguments, self.folder, self._variables(), typed)
+        return self._forks.run(arguments, self.folder, self.variables(), typed)
 
     def refused(self, *arguments: str, typed: str = "") -> tuple[int, str]:
         """Return the exit code and the one line of a command that is rejected."""
@@ -94,7 +94,7 @@ class Shell:
         printed, shown = os.pipe()
         with os.fdopen(typed, "wb") as typing, os.fdopen(printed, "rb") as reading:
             try:
-                process = self._forks.start(arguments, self.folder, self._variables(), [given, shown, shown])
+                process = self._forks.start(arguments, self.folder, self.variables(), [given, shown, shown])
             finally:
                 os.close(given)
                 os.close(shown)
@@ -109,7 +109,7 @@ class Shell:
         with subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=self.folder,
-            env=self._variables(),
+            env=self.variables(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -121,6 +121,6 @@ class Shell:
             finally:
                 process.kill()
 
-    def _variables(self) -> Mapping[str, str]:
+    def variables(self) -> Mapping[str, str]:
         usual = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
         return usual | {"COLUMNS": "100"} | self.env

@@ -19,6 +19,7 @@ from tests.cli.test_serve import url_of
 from tests.postgres_server import fresh_database
 from tests.prerequisites import missing
 from toolwright.adapters.store.postgres.connection import connect
+from toolwright.cli.output import USAGE
 from toolwright.wiring.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -242,6 +243,61 @@ async def test_nodes_are_added_for_busy_slots_and_for_wake_ups_that_wait() -> No
         await session.execute(wake, "late", now - 60_000_000)
         assert await value() == 2.5
         await session.close()
+
+
+GUIDE = (ROOT / "docs" / "guides" / "deploy.md").read_text(encoding="utf-8")
+KEYS_FILE, PROGRAM = "/etc/toolwright.env", "/opt/toolwright/.venv/bin/toolwright"
+
+
+def test_the_guide_writes_the_keys_that_the_unit_reads_or_nothing(shell: Shell) -> None:
+    written = (ROOT / "deploy" / "toolwright.service").read_text(encoding="utf-8")
+    [line] = [each for each in GUIDE.splitlines() if "keys new" in each and KEYS_FILE in each]
+    assert f"#   {line}" in written.splitlines()
+    file, program = shell.folder / "toolwright.env", shell.folder / "toolwright"
+    command = line.removeprefix("sudo ").replace(KEYS_FILE, str(file)).replace(PROGRAM, str(program))
+
+    def execute() -> int:
+        return subprocess.run(shlex.split(command), capture_output=True).returncode
+
+    assert execute() != 0  # there is no such program
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m toolwright.cli "$@"\n')
+    program.chmod(0o755)
+    assert not file.exists()
+    assert execute() == 0
+    assert (file.stat().st_mode & 0o777, "TOOLWRIGHT_SECRET_KEYS=sk_" in file.read_text()) == (0o600, True)
+    kept = file.read_text()
+    assert execute() != 0
+    assert file.read_text() == kept
+    assert unit()["Unit"]["AssertFileNotEmpty"] == unit()["Service"]["EnvironmentFile"] == KEYS_FILE
+    assert unit()["Service"]["RestartPreventExitStatus"] == str(USAGE)
+
+
+def test_a_system_service_without_keys_does_not_start(shell: Shell) -> None:
+    serve = f"{sys.executable} -m toolwright.cli serve --port 0"
+    variables = shell.variables()
+    for command in (
+        f"SYSTEMD_EXEC_PID=$$ exec {serve}",
+        f"JOURNAL_STREAM=$(stat -Lc %d:%i /dev/fd/2) {serve}",
+    ):
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=shell.folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert (done.returncode, done.stdout) == (USAGE, "")
+        assert "A system service needs keys" in done.stderr
+    assert list(shell.folder.glob("toolwright.db*")) == []
+    started = ("SYSTEMD_EXEC_PID", "JOURNAL_STREAM", "INVOCATION_ID")  # of the terminal's own service
+    shell.env |= dict.fromkeys(started, "1:1")
+    for more in ((), ("--insecure",)):
+        with shell.start("serve", "--port", "0", *more) as server:
+            url_of(server)
+            server.ctrl_c()
+            assert server.end() == 0
+            assert f"every caller on {'any' if more else 'this'} machine has all rights" in server.shown
 
 
 def test_the_unit_starts_the_server_with_real_settings() -> None:

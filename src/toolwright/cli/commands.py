@@ -79,11 +79,14 @@ def serve(
     no_work: Annotated[
         bool, typer.Option("--no-work", help="Execute no runs: other processes on the database do.")
     ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Without keys, give all rights to every caller on any machine.")
+    ] = False,
 ) -> int:
     """Serve an app over HTTP."""
     from toolwright.cli.serve import serve as run  # noqa: PLC0415 - loads the server
 
-    return run(target, host, port, dev=dev, no_work=no_work)
+    return run(target, host, port, dev=dev, no_work=no_work, insecure=insecure)
 
 
 @cli.command()

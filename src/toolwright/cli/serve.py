@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from toolwright.cli.loop import run
@@ -22,14 +23,14 @@ STOP = 20.0  # seconds that a server has to stop before it is killed
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv"}
 
 
-def serve_and_reload(target: str | None, host: str, port: int, *, no_work: bool = False) -> int:
+def serve_and_reload(target: str | None, host: str, port: int, *options: str) -> int:
     """Serve in a child process, restarted after each change of a file, until Ctrl-C. Return the exit code.
 
     If the app cannot be loaded, wait for the next change. Runs are durable: each server continues the runs of the
     previous one.
     """
     command = [sys.executable, "-m", "toolwright.cli", "serve", *([target] if target else [])]
-    command += ["--host", host, "--port", str(port), *(["--no-work"] if no_work else [])]
+    command += ["--host", host, "--port", str(port), *options]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     while True:
         modified = _modification_times(target)
@@ -92,11 +93,16 @@ def _python_files(folder: Path) -> Iterator[Path]:
 GRACE = 10.0  # seconds that calls in progress have to end, documented in docs/guides/scale-out.md
 
 
-def serve(target: str | None, host: str, port: int, *, dev: bool, no_work: bool = False) -> int:
+def serve(
+    target: str | None, host: str, port: int, *, dev: bool, no_work: bool = False, insecure: bool = False
+) -> int:
     """Serve the app until Ctrl-C and return the exit code."""
     if dev:
-        return serve_and_reload(target, host, port, no_work=no_work)
+        options = {"--no-work": no_work, "--insecure": insecure}
+        return serve_and_reload(target, host, port, *[name for name, is_set in options.items() if is_set])
     settings = read_settings(**{"work": False} if no_work else {})
+    if not settings.keyed and not insecure and is_system_service(os.environ):
+        raise Refusal(SERVICE_WITHOUT_KEYS)
     log_fully(settings.log_format, settings.log)
     warn_unknown_variables(os.environ)
     app = served_app(target)
@@ -111,10 +117,33 @@ def serve(target: str | None, host: str, port: int, *, dev: bool, no_work: bool 
                 f"The app in {DEFAULT_FILE} is not served. To serve it: toolwright serve app:app", flush=True
             )
         if not settings.keyed:
-            print("No keys are configured: every caller on this machine has all rights.", flush=True)
+            where = "any machine" if insecure else "this machine"
+            print(f"No keys are configured: every caller on {where} has all rights.", flush=True)
 
-    run(gateway.serve(app, settings, host=host, port=port, ready=ready, grace=GRACE))
+    run(gateway.serve(app, settings, host=host, port=port, ready=ready, grace=GRACE, insecure=insecure))
     return 0
+
+
+SERVICE_WITHOUT_KEYS = (
+    "A system service needs keys: put TOOLWRIGHT_SECRET_KEYS, as `toolwright keys new` prints it, into the file that "
+    "the unit names as EnvironmentFile. To give all rights to every caller on any machine, add --insecure."
+)
+
+
+def is_system_service(environment: Mapping[str, str]) -> bool:
+    """Return whether systemd started this process as a service.
+
+    INVOCATION_ID does not tell: shells in a desktop session inherit it from the service of their terminal. The other
+    two variables name the process or its output, so that an inherited value does not match.
+    """
+    if environment.get("SYSTEMD_EXEC_PID") == str(os.getpid()):
+        return True
+    for output in (1, 2):
+        with suppress(OSError):  # it is closed
+            file = os.fstat(output)
+            if environment.get("JOURNAL_STREAM") == f"{file.st_dev}:{file.st_ino}":
+                return True
+    return False
 
 
 def work(target: str | None) -> int:

@@ -107,7 +107,13 @@ async def end_parts(serving: Serving) -> None:
 
 
 def _serving(options: GatewayOptions) -> Serving:
-    access = Access(options.secret_keys, options.cors_origins, options.public_keys, options.verify_token)
+    access = Access(
+        options.secret_keys,
+        options.cors_origins,
+        options.public_keys,
+        options.verify_token,
+        insecure=options.insecure,
+    )
     return Serving(options=options, access=access)
 
 

@@ -46,15 +46,16 @@ def _version() -> str:
 class GatewayOptions:
     """Settings of one gateway.
 
-    Without any keys every caller on this machine is a service. People send one of the `public_keys` and a token that
-    `verify_token` validates. `cors_origins` are origins such as `https://example.org` whose pages may send requests.
-    `max_body` is in bytes; None means 10 MiB, and 36 MiB for attachments or an agent. `body_grace` is the number of
-    seconds after which a body must arrive at the minimum rate. `keep_alive` is the number of seconds between two
-    comments on a stream. `scripts` are the scripted models that a configuration over HTTP may name (`scripted:PATH`, a
-    file that the server reads), or None for any. `docs` shows the OpenAPI document and its page to every authenticated
-    caller, `open` to everyone. `mcp` creates the endpoint that offers the app's tools to MCP hosts, or is None.
-    `console` creates the console. `node_url` is the URL at which other processes of the cluster reach this process.
-    When `closing` is set, open streams end because the server is about to stop.
+    Without any keys every caller on this machine is a service; with `insecure` every caller on any machine. People
+    send one of the `public_keys` and a token that `verify_token` validates. `cors_origins` are origins such as
+    `https://example.org` whose pages may send requests. `max_body` is in bytes; None means 10 MiB, and 36 MiB for
+    attachments or an agent. `body_grace` is the number of seconds after which a body must arrive at the minimum
+    rate. `keep_alive` is the number of seconds between two comments on a stream. `scripts` are the scripted models
+    that a configuration over HTTP may name (`scripted:PATH`, a file that the server reads), or None for any. `docs`
+    shows the OpenAPI document and its page to every authenticated caller, `open` to everyone. `mcp` creates the
+    endpoint that offers the app's tools to MCP hosts, or is None. `console` creates the console. `node_url` is the
+    URL at which other processes of the cluster reach this process. When `closing` is set, open streams end because
+    the server is about to stop.
     """
 
     clock: Clock
@@ -62,6 +63,7 @@ class GatewayOptions:
     public_keys: tuple[str, ...] = ()
     verify_token: TokenVerifier | None = None
     cors_origins: tuple[str, ...] = ()
+    insecure: bool = False
     max_body: int | None = None
     max_nesting: int = MAX_NESTING
     max_json_values: int = MAX_JSON_VALUES

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from errno import EADDRINUSE
 from functools import partial
 from importlib import import_module
@@ -121,19 +122,22 @@ async def serve(
     listener: socket.socket | None = None,
     ready: Callable[[str], None] | None = None,
     grace: float = 10.0,
+    insecure: bool = False,
 ) -> None:
     """Serve the app until SIGINT or SIGTERM, on `listener` or on a socket of `host` and `port` (0: any).
 
-    `ready` is called with the server's URL when it listens. On shutdown, streams are closed immediately, requests have
-    a few seconds to end, and tool calls `grace` seconds. The server assumes that it owns the process: it tunes the
-    garbage collector (see `settle_memory`). Raises `CannotServe` before the journal is opened.
+    `ready` is called with the server's URL when it listens. On shutdown, streams are closed immediately, requests
+    have a few seconds to end, and tool calls `grace` seconds. With `insecure` a server without keys gives all rights
+    to every caller on any machine. The server assumes that it owns the process: it tunes the garbage collector (see
+    `settle_memory`). Raises `CannotServe` before the journal is opened.
     """
     bound = listener or listen(host, port)
     with bound:
         raise_file_limit()
-        _check_reach(bound, settings)
+        if not insecure:
+            _check_reach(bound, settings)
         async with app.runtime(settings, grace=grace) as runtime:
-            options = _options(app, settings)
+            options = replace(_options(app, settings), insecure=insecure)
             settle_memory()
             application = create_gateway(runtime, options)
             server = Server(application, options, bound, ready)
@@ -312,5 +316,5 @@ def _check_reach(listener: socket.socket, settings: Settings) -> None:
         where = name if isinstance(name, str) else name[0]
         raise CannotServe(
             f"Without keys the server listens on this machine only, not on {where!r}: "
-            "set TOOLWRIGHT_SECRET_KEYS, or listen on 127.0.0.1."
+            "set TOOLWRIGHT_SECRET_KEYS, or listen on 127.0.0.1. To give all rights to every caller, add --insecure."
         )

@@ -66,6 +66,18 @@ def _text(claim: JSON) -> str | None:
     return json.dumps(claim) if isinstance(claim, bool | int | float) else None
 
 
+PROXY_HEADERS = (
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-port",
+    "x-forwarded-server",
+)
+"""Headers by which proxies report the original request. Clients do not send them."""
+
 CLOSED = "This server has no keys, so it serves callers on this machine only."
 
 Scope: TypeAlias = Literal["metrics", "read", "all"]
@@ -205,6 +217,8 @@ class Access:
         cors_origins: tuple[str, ...],
         public_keys: tuple[str, ...] = (),
         verify_token: TokenVerifier | None = None,
+        *,
+        insecure: bool = False,
     ) -> None:
         if public_keys and verify_token is None:
             raise DefinitionError("Public keys require a way to verify people's tokens.")
@@ -213,6 +227,7 @@ class Access:
         self._public = _Keys(public_keys)
         self._verify = verify_token
         self.keyed = bool(secret_keys or public_keys)
+        self._insecure = insecure
         self._origins = frozenset(cors_origins)
 
     def service(self, key: str | None, headers: Mapping[str, str], peer: str | None) -> Caller:
@@ -243,12 +258,25 @@ class Access:
         return await self._verify(token.strip())
 
     def check_local(self, headers: Mapping[str, str], peer: str | None) -> None:
-        """Reject a caller or page from another machine if there are no keys. Prevents DNS rebinding."""
+        """Reject a caller or page from another machine if there are no keys. Prevents DNS rebinding.
+
+        A request with a header that proxies add is rejected, because its caller can be on any machine. A server that is
+        `insecure` accepts every caller, and rejects only pages of other sites.
+        """
         if self.keyed:
+            return
+        host = headers.get("host", "")
+        if self._insecure:
+            self._check_own_page(headers.get("origin"), _host_name(host))
             return
         if peer is None or not is_loopback(peer):
             raise Forbidden(CLOSED)
-        host = headers.get("host", "")
+        proxied = next((each for each in PROXY_HEADERS if each in headers), None)
+        if proxied is not None:
+            raise Forbidden(
+                f"The request came through a proxy (header {proxied!r}), and this server has no keys, without which it "
+                "serves callers on this machine only: set TOOLWRIGHT_SECRET_KEYS."
+            )
         if not is_loopback(_host_name(host)):
             raise Forbidden(
                 f"The host {host!r} is not this machine. Call it as localhost, or configure keys."
@@ -273,7 +301,9 @@ class Access:
                 f"The host {sent!r} is not this machine: add its origin, such as https://{host or 'example.org'}, "
                 "to the CORS origins."
             )
-        origin = headers.get("origin")
+        self._check_own_page(headers.get("origin"), host)
+
+    def _check_own_page(self, origin: str | None, host: str) -> None:
         if origin is not None and origin not in self._origins and not _same_host(_origin_name(origin), host):
             raise Forbidden(f"The origin {origin!r} may not call this server: add it to the CORS origins.")
 
