@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
@@ -149,6 +149,7 @@ class Stream:
     reader: asyncio.StreamReader
     status: int
     head: str
+    _frames: list[bytes] = field(default_factory=list[bytes])
 
     async def chunk(self) -> bytes:
         """Return one chunk as the server wrote it; empty at the end."""
@@ -157,11 +158,14 @@ class Stream:
             return (await self.reader.readexactly(size + 2))[:-2]
 
     async def event(self) -> JSON:
-        """Return the next event."""
-        while (chunk := await self.chunk()).startswith(b":"):
-            pass
-        found = re.fullmatch(rb"(?:id: (\d+)\n)?data: (.*)\n\n", chunk)
-        assert found, chunk
+        """Return the next event. One chunk has all events that were available together."""
+        while not self._frames:
+            chunk = await self.chunk()
+            assert chunk.endswith(b"\n\n"), chunk
+            self._frames = [frame for frame in chunk[:-2].split(b"\n\n") if not frame.startswith(b":")]
+        frame = self._frames.pop(0)
+        found = re.fullmatch(rb"(?:id: (\d+)\n)?data: (.*)", frame)
+        assert found, frame
         shown: JSON = json.loads(found[2])
         assert shown.get("id") == (found[1] and found[1].decode())
         return shown

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from toolwright.adapters.system import SystemClock
-from toolwright.web.answers import answer
+from toolwright.web.answers import CALLER, answer
 from toolwright.web.options import GatewayOptions
 from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connections
 from toolwright.wiring.gateway import Server, connections, listen, raise_file_limit
@@ -29,13 +29,21 @@ Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that answers immediately, or with a stream that never ends."""
+    """An application that answers immediately, never, with a stream that never ends, or after an upload."""
 
     async def endless() -> AsyncGenerator[bytes]:
         yield b"begun"
         await asyncio.Event().wait()
 
-    if scope["path"] == "/stream":
+    caller = dict(scope["headers"]).get(b"x-caller")
+    if caller is not None:
+        scope[CALLER] = caller.decode()
+    if scope["path"] == "/slow":
+        await asyncio.Event().wait()
+    elif scope["path"] == "/upload":
+        while (await receive()).get("more_body"):
+            pass
+    elif scope["path"] == "/stream":
         await StreamingResponse(endless())(scope, receive, send)
     elif scope["path"] == "/large":
         await answer({"text": "x" * LARGE})(scope, receive, send)
@@ -79,10 +87,21 @@ async def health(port: int) -> int:
         return (await client.get("/health")).status_code
 
 
-async def streaming(stack: AsyncExitStack, port: int, source: str = "127.0.0.1") -> Opened:
-    """Open a connection with a request in progress."""
+async def requested(
+    stack: AsyncExitStack, port: int, path: bytes, source: str = "127.0.0.1", caller: bytes = b""
+) -> Opened:
+    """Open a connection and send a request."""
     reader, writer = await opened(stack, port, source)
-    writer.write(HEALTH.replace(b"/health", b"/stream"))
+    named = b"host: localhost\r\nx-caller: " + caller if caller else b"host: localhost"
+    writer.write(HEALTH.replace(b"/health", path).replace(b"host: localhost", named))
+    return reader, writer
+
+
+async def streaming(
+    stack: AsyncExitStack, port: int, source: str = "127.0.0.1", caller: bytes = b""
+) -> Opened:
+    """Open a connection with a stream in progress."""
+    reader, writer = await requested(stack, port, b"/stream", source, caller)
     await reader.readuntil(b"begun")
     return reader, writer
 
@@ -120,15 +139,61 @@ async def test_many_addresses_together_are_bounded_too() -> None:
         assert await health(port) == 200
 
 
+async def closed(connection: Opened) -> None:
+    """Read until the server has closed the connection."""
+    with suppress(ConnectionError):
+        await asyncio.wait_for(connection[0].read(), 30)
+
+
 async def test_requests_in_progress_are_never_closed_for_new_connections() -> None:
     async with served() as port, AsyncExitStack() as stack:
-        streams = [await streaming(stack, port) for _ in range(SHARE)]
+        requests = [await requested(stack, port, b"/slow") for _ in range(SHARE)]
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await streaming(stack, port)
         await streaming(stack, port, "127.0.0.2")  # another address has its own share of connections
+        assert not any(reader.at_eof() for reader, _ in requests)
+        requests[0][1].close()
+        await requests[0][1].wait_closed()
+
+
+async def test_the_caller_with_the_most_streams_makes_room_whatever_addresses_they_come_from() -> None:
+    async with served() as port, AsyncExitStack() as stack:
+        bob = [await streaming(stack, port, "127.0.0.9", b"person:bob") for _ in range(2)]
+        ada = [await streaming(stack, port, f"127.0.0.{2 + n % 5}", b"person:ada") for n in range(MOST - 2)]
+        eve = await streaming(stack, port, "127.0.0.8", b"person:eve")
+        await streaming(stack, port, "127.0.0.8", b"person:eve")
+        await closed(ada[0])
+        await closed(ada[1])
+        assert not any(reader.at_eof() for reader, _ in [*bob, *ada[2:], eve])
+
+
+async def test_callers_behind_one_address_share_it() -> None:
+    async with served() as port, AsyncExitStack() as stack:
+        ada = [await streaming(stack, port, caller=b"person:ada") for _ in range(SHARE)]
+        bob = await streaming(stack, port, caller=b"person:bob")
+        await closed(ada[0])
+        assert not any(reader.at_eof() for reader, _ in [bob, *ada[1:]])
+
+
+async def test_the_caller_with_the_most_incomplete_bodies_makes_room() -> None:
+    head = (
+        b"POST /upload HTTP/1.1\r\nhost: localhost\r\nx-caller: person:ada\r\ncontent-length: 9\r\n\r\nhalf"
+    )
+    async with served() as port, AsyncExitStack() as stack:
+        uploads = [await opened(stack, port, f"127.0.0.{2 + n % 5}") for n in range(MOST)]
+        for _, writer in uploads:
+            writer.write(head)
+        bob = await streaming(stack, port, "127.0.0.9", b"person:bob")
+        await closed(uploads[0])
+        assert not any(reader.at_eof() for reader, _ in [bob, *uploads[1:]])
+
+
+async def test_a_stream_that_is_a_callers_only_one_is_not_closed() -> None:
+    async with served() as port, AsyncExitStack() as stack:
+        streams = [await streaming(stack, port, caller=b"person:%d" % n) for n in range(SHARE)]
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await streaming(stack, port, caller=b"person:other")
         assert not any(reader.at_eof() for reader, _ in streams)
-        streams[0][1].close()
-        await streams[0][1].wait_closed()
 
 
 async def test_a_reader_that_does_not_read_is_cut_off() -> None:

@@ -51,7 +51,7 @@ async def test_a_stream_says_that_it_is_connected_and_then_what_happens() -> Non
         assert "".join(deltas) == LONG
 
 
-async def test_a_frame_is_one_write_of_ascii_with_line_feeds_only() -> None:
+async def test_frames_are_ascii_with_line_feeds_only() -> None:
     async with serving(ScriptedModel([{"text": LONG}])) as api:
         thread_id, run_id = await api.finished()
         for path in streams(thread_id, run_id):
@@ -63,10 +63,12 @@ async def test_a_frame_is_one_write_of_ascii_with_line_feeds_only() -> None:
                     chunk = await stream.chunk()
                     assert chunk.isascii()
                     assert b"\r" not in chunk
-                    identity, text, *rest = chunk.split(b"\n")
-                    assert rest == [b"", b""]
-                    shown = json.loads(text.removeprefix(b"data: "))
-                    assert identity == f"id: {shown['id']}".encode()
+                    *frames, end = chunk.split(b"\n\n")
+                    assert end == b""
+                    for frame in frames:
+                        identity, text = frame.split(b"\n")
+                        shown = json.loads(text.removeprefix(b"data: "))
+                        assert identity == f"id: {shown['id']}".encode()
 
 
 async def test_a_stream_resumes_after_every_event_without_a_gap() -> None:

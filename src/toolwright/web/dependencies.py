@@ -25,18 +25,23 @@ from toolwright.web.auth.access import (
 from toolwright.web.auth.permits import Permits
 from toolwright.web.options import GatewayOptions, GatewayPart
 from toolwright.web.requests import refuse_unknown
+from toolwright.web.shares import Turns
 
 
 @dataclass(slots=True, kw_only=True)
 class Serving:
     """The parts of one gateway.
 
-    `opened` is its runtime while it is running. `mcp` serves MCP hosts, and `console` serves browsers."""
+    `opened` is its runtime while it is running. `mcp` serves MCP hosts, and `console` serves browsers.
+    Streams read and write pages of events in their callers' turns.
+    """
 
     options: GatewayOptions
     access: Access
     tokens: OneTimeTokens = field(init=False)
     frames: Mapping[Names, Frames] = field(init=False)
+    reading: Turns = field(default_factory=lambda: Turns(4))
+    writing: Turns = field(default_factory=Turns)
     opened: Runtime | None = None
     mcp: GatewayPart | None = None
     console: GatewayPart | None = None

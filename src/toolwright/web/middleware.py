@@ -245,18 +245,15 @@ class OtherPaths:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward the request with the path of its route."""
+        """Forward the request with the path of its route. The server reads the caller from the same scope."""
         path = scope.get("path", "")
         if scope["type"] == "http":
             raw = scope.get("raw_path") or path.encode()
             if path == _OLD or path.startswith(f"{_OLD}/"):
-                scope = {
-                    **scope,
-                    "path": _NEW + path[len(_OLD) :],
-                    "raw_path": _NEW.encode() + raw[len(_OLD) :],
-                }
+                scope["path"] = _NEW + path[len(_OLD) :]
+                scope["raw_path"] = _NEW.encode() + raw[len(_OLD) :]
             elif _VARIABLES.fullmatch(path):
-                scope = {**scope, "path": f"/api{path}", "raw_path": b"/api" + raw}
+                scope["path"], scope["raw_path"] = f"/api{path}", b"/api" + raw
         await self._app(scope, receive, send)
 
 
@@ -319,7 +316,7 @@ class AccessLog:
         if scope["type"] != "http" or not access_log.isEnabledFor(logging.INFO):
             await self._app(scope, receive, send)
             return
-        status, began = 0, perf_counter()
+        status, began, sent_path = 0, perf_counter(), scope["path"]
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -331,7 +328,7 @@ class AccessLog:
             await self._app(scope, receive, sent)
         finally:
             ms = (perf_counter() - began) * 1_000
-            path = brief(ascii(scope["path"])[1:-1], 300)  # removes line breaks sent by clients
+            path = brief(ascii(sent_path)[1:-1], 300)  # removes line breaks sent by clients
             address = ascii((scope.get("client") or ("-",))[0])[1:-1]  # a proxy's header can contain any text
             caller = scope.get(CALLER, "-")
             access_log.info(

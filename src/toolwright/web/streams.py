@@ -1,8 +1,15 @@
 """Server-sent events: live events of threads, runs and spaces, filtered per subscriber (API §4)."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from typing import TypeAlias
 
 import anyio
@@ -14,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from toolwright.core.errors import NotFound, Reset, StoreError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventType, Topic
-from toolwright.runtime.threads.events import Subscription
+from toolwright.runtime.threads.events import Subscription, Turn
 from toolwright.web.answers import Names, cut_off
 from toolwright.web.auth.access import Caller
 from toolwright.web.dependencies import Serving
@@ -100,13 +107,15 @@ class EventFilter:
 log = logging.getLogger("toolwright.web")
 
 KEEP_ALIVE = b": keep-alive\n\n"
-Follow: TypeAlias = Callable[[Topic, int | None], AbstractAsyncContextManager[Subscription]]
+AT_ONCE = 100  # events that are encoded and written at once: some milliseconds
+Follow: TypeAlias = Callable[[Topic, int | None, Turn], AbstractAsyncContextManager[Subscription]]
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class EventStream(StreamingResponse):
-    """An unbounded answer: `connected`, then events, each in one write.
+    """An unbounded answer: `connected`, then events, those together in one write that are available together.
 
+    Streams that have much to send take turns, by caller: each reads and writes one page of events at a time.
     The stream ends when its reader disconnects or loses access, when the server stops, or when so much data is queued
     that the reader must be stuck. A run's stream continues after the run has finished. `connected` contains the number
     after which the stream starts, so that a reader that disconnects before the first event knows where to resume. `ids`
@@ -141,11 +150,13 @@ class EventStream(StreamingResponse):
         async with AsyncExitStack() as stack:
             first: list[bytes] = []
             try:
-                events = await stack.enter_async_context(self._follow(self._topic, self._after))
+                events = await stack.enter_async_context(
+                    self._follow(self._topic, self._after, self._reading)
+                )
             except (
                 Reset
             ):  # the id is too old or unknown: the reader receives `reset`, then the events from now on
-                events = await stack.enter_async_context(self._follow(self._topic, None))
+                events = await stack.enter_async_context(self._follow(self._topic, None, self._reading))
                 first.append(self._notice("reset"))
             begins: JSONObject = {} if events.start is None else {"after": str(events.start)}
             first.insert(0, self._notice("connected", begins))
@@ -204,21 +215,39 @@ class EventStream(StreamingResponse):
             tasks.start_soon(_end_after, too_much, scope)
             tasks.start_soon(_end_after, no_longer, scope)
             tasks.start_soon(_keep_alive, send, self._serving.options.keep_alive)
-            await self._write_all(events.events, send)
+            await self._write_all(events.pages, send)
             scope.cancel()
         return overrun
 
-    async def _write_all(self, events: AsyncGenerator[Event], send: Send) -> None:
+    async def _write_all(self, pages: AsyncGenerator[Sequence[Event]], send: Send) -> None:
         try:
-            async with aclosing(events):
-                async for event in events:
-                    if await self._eyes.see(event):
-                        await _write(send, self._frame(event))
-                    if self._topic.kind == "space" and self._eyes.is_hidden(self._topic.id):
-                        self._over = True
-                        return
+            async with aclosing(pages):
+                async for page in pages:
+                    for start in range(0, len(page), AT_ONCE):
+                        frames = await self._frames_of(page[start : start + AT_ONCE])
+                        if frames:
+                            await _write(send, frames)
+                        if self._over:
+                            return
         except StoreError as error:  # the reader reconnects with its last id
             log.info("The stream of the %s %s ended early: %s", self._topic.kind, self._topic.id, error)
+
+    async def _frames_of(self, events: Sequence[Event]) -> bytes:
+        """Encode the events that may be shown, up to the one after which nothing may be shown."""
+        turn = self._serving.writing.take(self._caller.label) if len(events) > 1 else nullcontext()
+        frames: list[bytes] = []
+        async with turn:
+            for event in events:
+                if await self._eyes.see(event):
+                    frames.append(self._frame(event))
+                if self._topic.kind == "space" and self._eyes.is_hidden(self._topic.id):
+                    self._over = True
+                    break
+        return b"".join(frames)
+
+    def _reading(self) -> AbstractAsyncContextManager[None]:
+        """Return the caller's turn to read a page of the journal."""
+        return self._serving.reading.take(self._caller.label)
 
     def _frame(self, event: Event) -> bytes:
         """Encode an event as an SSE frame. Frames are cached per audience unless they depend on the viewer."""

@@ -9,17 +9,18 @@ from time import monotonic
 from typing import Any
 
 import h11
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from toolwright.core.errors import InvalidRequest
-from toolwright.web.answers import CUT, answer
+from toolwright.web.answers import CUT, answer, caller_of
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 HEAD_GRACE = 30.0  # seconds within which the head of a request must arrive
 WRITE_GRACE = 30.0  # seconds within which a client must read its pending data, or `LEAST_READ` of it
 LEAST_READ = 64 * 1024  # bytes
 LOG_EVERY = 1.0  # seconds between two log lines about the same flood
+_ALL = ""  # the key of all addresses together
 log = logging.getLogger("toolwright.serve")
 
 
@@ -27,14 +28,17 @@ class Connections:
     """Limits the number of open connections, in total and per address, so that file descriptors remain for other uses.
 
     If a new connection would exceed the limit, the longest idle connection is closed: one of its own address if that
-    has used its share, otherwise one of the address with the most connections. If none is idle, the new connection is
-    closed.
+    has used its share, otherwise one of the address with the most connections. If none is idle, the caller who holds
+    the most connections with streams, downloads and incomplete bodies loses the oldest of them, whatever addresses they
+    come from. If no caller holds more than one, the new connection is closed.
     """
 
     def __init__(self, most: int, most_per_address: int) -> None:
         self._most = most
         self._most_per_address = most_per_address
         self._by_address: dict[str, OrderedDict[HttpConnection, None]] = {}
+        # By address and caller, with an entry for all addresses.
+        self._held: dict[str, dict[str, OrderedDict[HttpConnection, None]]] = {}
         self._count = 0
         self._logged_at = -LOG_EVERY
 
@@ -42,11 +46,12 @@ class Connections:
         """Count a new connection. Returns False if it has to be closed."""
         connections = self._by_address.setdefault(connection.address, OrderedDict())
         crowded: OrderedDict[HttpConnection, None] | None = None
+        address = _ALL
         if len(connections) >= self._most_per_address:
-            crowded = connections
+            crowded, address = connections, connection.address
         elif self._count >= self._most:
             crowded = max(self._by_address.values(), key=len)
-        if crowded is not None and not self._close_idle(crowded):
+        if crowded is not None and not (self._close_idle(crowded) or self._close_held(address)):
             return False
         connections = self._by_address.setdefault(connection.address, OrderedDict())
         connections[connection] = None
@@ -59,8 +64,31 @@ class Connections:
         if connections is not None and connection in connections:
             connections.move_to_end(connection)
 
+    def hold(self, connection: "HttpConnection", caller: str) -> None:
+        """Record that the caller holds the connection: with a stream, a download or an incomplete body."""
+        if connection.holder is not None:
+            return
+        connection.holder = caller
+        for address in (_ALL, connection.address):
+            held = self._held.setdefault(address, {}).setdefault(caller, OrderedDict())
+            held[connection] = None
+
+    def release(self, connection: "HttpConnection") -> None:
+        """Record that the caller no longer holds the connection."""
+        caller, connection.holder = connection.holder, None
+        if caller is None:
+            return
+        for address in (_ALL, connection.address):
+            by_caller = self._held[address]
+            del by_caller[caller][connection]
+            if not by_caller[caller]:
+                del by_caller[caller]
+            if not by_caller:
+                del self._held[address]
+
     def remove(self, connection: "HttpConnection") -> None:
         """Remove a connection that is closed, or has become a web socket."""
+        self.release(connection)
         connections = self._by_address.get(connection.address)
         if connections is None or connection not in connections:
             return
@@ -79,12 +107,23 @@ class Connections:
         idle.transport.abort()
         return True
 
+    def _close_held(self, address: str) -> bool:
+        """Close the oldest connection of the caller who holds the most. Returns False if none holds more than one."""
+        held = max(self._held.get(address, {}).values(), key=len, default=OrderedDict[HttpConnection, None]())
+        if len(held) < 2:
+            return False
+        oldest = next(iter(held))
+        self.remove(oldest)
+        oldest.transport.abort()
+        return True
+
     def _warn(self, count: int, one: "HttpConnection | None") -> None:
         now = monotonic()
         if now - self._logged_at >= LOG_EVERY:
             self._logged_at = now
             log.warning(
-                "%d connections are open, %d of them from %s: idle ones are closed, others are refused.",
+                "%d connections are open, %d of them from %s: idle ones are closed, then those of the caller who "
+                "holds the most.",
                 self._count,
                 count,
                 "-" if one is None else one.address,
@@ -109,6 +148,7 @@ class HttpConnection(H11Protocol):
         self._write_grace = write_grace
         self._stuck: asyncio.TimerHandle | None = None
         self.address = ""
+        self.holder: str | None = None
         self._inner: ASGIApp = self.app  # type: ignore[assignment]  # uvicorn spells ASGI in its own types
         self.app = self._with_cut  # type: ignore[assignment]  # as above
         self._patience: asyncio.TimerHandle | None = None
@@ -172,7 +212,24 @@ class HttpConnection(H11Protocol):
 
     async def _with_cut(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope.setdefault("extensions", {})[CUT] = self._cut
-        await self._inner(scope, receive, send)
+
+        async def receiving() -> Message:
+            if self.cycle.more_body and not self.cycle.response_started:
+                self._bounds.hold(self, caller_of(scope))
+            message = await receive()
+            if not self.cycle.more_body and not self.cycle.response_started:
+                self._bounds.release(self)
+            return message
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                if message.get("more_body", False):
+                    self._bounds.hold(self, caller_of(scope))
+                else:
+                    self._bounds.release(self)
+            await send(message)
+
+        await self._inner(scope, receiving, sending)
 
     def _cut(self) -> None:
         """Discard unsent data, also in the kernel, which would otherwise keep it until the client reads it."""

@@ -205,20 +205,17 @@ class Offers:
             for queue in readers:
                 queue.put(event, size)
 
-    async def _events(self, queue: OfferQueue) -> AsyncGenerator[Event]:
+    async def _events(self, queue: OfferQueue) -> AsyncGenerator[Sequence[Event]]:
         after, full = (BEGINNING, ""), True
         while full:
             page = await self._page(queue, after)
-            for event in queue.pop_events():
-                yield event
-            for offer in page:
-                if queue.meets(offer.call.id, _began(offer.call)):
-                    yield self._event(offer)
-                after = (_began(offer.call), offer.call.id)
+            new = [offer for offer in page if queue.meets(offer.call.id, _began(offer.call))]
+            yield [*queue.pop_events(), *map(self._event, new)]
+            if page:
+                after = (_began(page[-1].call), page[-1].call.id)
             full = len(page) == PAGE
         while True:
-            for event in await queue.next():
-                yield event
+            yield await queue.next()
 
     async def _page(self, queue: OfferQueue, after: tuple[datetime, str]) -> list[Offer]:
         """Return the next page of open calls. Readers take turns, so that many of them do not overload the journal."""

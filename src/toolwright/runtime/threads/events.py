@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
 from types import NoneType
+from typing import TypeAlias
 
 from toolwright.core.agents.run_result import RunDone, RunEvent
 from toolwright.core.broken_rows import ended_early
@@ -22,17 +23,34 @@ LOOK_AGAIN = 5.0  # seconds without events after which the journal is read anywa
 LOOK_ABROAD = 0.25  # the same while another process drives the journal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Subscription:
     """A follower's subscription: the number after which it starts, and the signal that it is too slow."""
 
-    events: AsyncGenerator[Event]
+    pages: AsyncGenerator[Sequence[Event]]
+    """The events, those together that are available together."""
     start: int | None  # None if the events have no numbers
     overrun: Callable[[], Awaitable[None]]
     """Returns once too many events wait for the follower. Everything that it missed is in the journal."""
+    events: AsyncGenerator[Event] = field(init=False)
+    """The events of `pages`, one by one."""
+
+    def __post_init__(self) -> None:
+        self.events = _each(self.pages)
 
     def __aiter__(self) -> AsyncGenerator[Event]:
         return self.events
+
+
+async def _each(pages: AsyncGenerator[Sequence[Event]]) -> AsyncGenerator[Event]:
+    async with aclosing(pages):
+        async for page in pages:
+            for event in page:
+                yield event
+
+
+Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
+"""Returns a context in which one page of the journal is read."""
 
 
 class Events:
@@ -61,22 +79,29 @@ class Events:
                 yield event
 
     @asynccontextmanager
-    async def following(self, topic: Topic, after: int | None = None) -> AsyncGenerator[Subscription]:
-        """Subscribe to the events of `follow`. After the block is entered, no event is missed."""
+    async def following(
+        self, topic: Topic, after: int | None = None, turn: Turn = nullcontext
+    ) -> AsyncGenerator[Subscription]:
+        """Subscribe to the events of `follow`. After the block is entered, no event is missed.
+
+        Each page of recorded events is read within a `turn`, so that many followers can take turns.
+        """
         _check_topic(topic)
         by_kind("after", after, (int, NoneType), "the number of an event")
         with self.bus.subscribe(topic) as follower:
             start = await self._start(topic, after)
-            yield Subscription(self._from(topic, follower, start), start, follower.overrun)
+            yield Subscription(self._from(topic, follower, start, turn), start, follower.overrun)
 
-    async def _from(self, topic: Topic, follower: Follower, last: int) -> AsyncGenerator[Event]:
+    async def _from(
+        self, topic: Topic, follower: Follower, last: int, turn: Turn
+    ) -> AsyncGenerator[Sequence[Event]]:
         while True:
-            async for event in self._recorded(topic, last):
-                last = event.n or last
-                yield event
-            async for event in self._live(topic, follower, last):
-                last = event.n or last
-                yield event
+            async for events in self._recorded(topic, last, turn):
+                last = _last_number(events, last)
+                yield events
+            async for events in self._live(topic, follower, last, turn):
+                last = _last_number(events, last)
+                yield events
 
     async def _start(self, topic: Topic, after: int | None) -> int:
         oldest, newest = await self._store.bounds(topic)
@@ -88,15 +113,19 @@ class Events:
             raise Reset
         return after
 
-    async def _recorded(self, topic: Topic, last: int) -> AsyncIterator[Event]:
-        while page := await self._store.events(topic, last, PageLimit(PAGE)):
-            for event in page:
-                yield event
-            last = page[-1].n or last
-            if len(page) < PAGE and not ended_early(page):
+    async def _recorded(self, topic: Topic, last: int, turn: Turn) -> AsyncIterator[Sequence[Event]]:
+        while True:
+            async with turn():
+                events = await self._store.events(topic, last, PageLimit(PAGE))
+            if events:
+                yield events
+                last = _last_number(events, last)
+            if len(events) < PAGE and not ended_early(events):
                 return
 
-    async def _live(self, topic: Topic, follower: Follower, last: int) -> AsyncIterator[Event]:
+    async def _live(
+        self, topic: Topic, follower: Follower, last: int, turn: Turn
+    ) -> AsyncIterator[Sequence[Event]]:
         """Yield events of the bus, until there is a reason to read the journal: a gap, or a long silence.
 
         A space has only some of the numbers, so the bus itself detects gaps in its events.
@@ -105,19 +134,32 @@ class Events:
             came = await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
             if not came or not (follower.took_all() or GROWN in came):
                 return
+            events: list[Event] = []
             for event in came:
                 if event is GROWN:
-                    async for each in self._recorded(topic, last):
-                        last = each.n or last
-                        yield each
+                    if events:
+                        yield events
+                        events = []
+                    async for recorded in self._recorded(topic, last, turn):
+                        last = _last_number(recorded, last)
+                        yield recorded
                 elif event.n is None:
-                    yield event
+                    events.append(event)
                 elif event.n == last + 1 or (topic.kind == "space" and event.n > last):
                     last = event.n
-                    yield event
+                    events.append(event)
                 elif event.n > last:
+                    if events:
+                        yield events
                     return
+            if events:
+                yield events
             await asyncio.sleep(0)  # a topic with a constant flow of events must not starve other tasks
+
+
+def _last_number(events: Sequence[Event], before: int) -> int:
+    """Return the number of the last event that has one, or the one before."""
+    return next((event.n for event in reversed(events) if event.n is not None), before)
 
 
 def _check_topic(topic: Topic) -> None:

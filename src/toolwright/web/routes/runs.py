@@ -237,7 +237,7 @@ async def stream_tools(
     names = [name for each in tools or () for name in each.split(",") if name] or None
     offers = serving.runtime.offers
     topic = Topic(kind="tools", id="")
-    return EventStream(serving, caller, topic, None, {}, lambda _, __: offers.following(names))
+    return EventStream(serving, caller, topic, None, {}, lambda _, __, ___: offers.following(names))
 
 
 def _ids(entity_id: str | None, **ids: str) -> JSONObject:
