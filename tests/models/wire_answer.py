@@ -29,7 +29,7 @@ class WireAnswer:
     `ending` determines what happens after everything but the end was sent. Either the connection drops, or the
     stream is cut (it ends as if complete), or nothing more arrives until the client disconnects, or it has
     `failed`: the stream reports the error. A `status` other than 200 answers with `error` alone. An error can have
-    a `code` and a `kind`.
+    a `code` and a `kind`. A `body` is sent as it is, with its `content_type`.
     """
 
     text: tuple[str, ...] = ()
@@ -49,3 +49,5 @@ class WireAnswer:
     code: str | None = None
     kind: str | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    body: str | None = None
+    content_type: str = "text/event-stream"

@@ -117,6 +117,10 @@ class WireServer:
         )
         self._answers.append(answer)
 
+    def send(self, *bodies: str, content_type: str = "text/event-stream") -> None:
+        """Set the bodies of the next answers, byte for byte."""
+        self._answers.extend(WireAnswer(body=body, content_type=content_type) for body in bodies)
+
     def fail(
         self,
         status: int,
@@ -164,7 +168,10 @@ class WireServer:
             answer = self._answering(request)
         else:
             answer = self._answers.popleft() if self._answers else _PAST_THE_END
-        if answer.status != 200:
+        if answer.body is not None:
+            await _send_head(send, 200, {"content-type": answer.content_type})
+            await send({"type": "http.response.body", "body": answer.body.encode()})
+        elif answer.status != 200:
             await _send_json(send, answer.status, wire.error(answer), answer.headers)
         elif not request.body.get("stream"):
             await self._send_whole(answer, wire.whole(answer, str(request.body["model"])), receive, send)

@@ -28,6 +28,7 @@ from pydantic_ai.tools import ToolDefinition as NativeTool
 
 from toolwright.adapters.models.providers.answer import FinalTool, is_final
 from toolwright.adapters.models.providers.provider import Aliases, translate
+from toolwright.adapters.models.providers.streams import correct_streams, wire_of
 from toolwright.adapters.models.providers.transcript import Recent
 from toolwright.core.arguments.schema import with_parts
 from toolwright.core.concurrency import in_thread_if_large
@@ -220,16 +221,18 @@ _ANY_JSON = (
 
 
 def adapted(model: Model) -> Model:
-    """Return a copy of the model that changes no tool schemas and takes no unfinished stream for an answer.
+    """Return a copy of the model that changes no tool schemas and reads the streams of servers that deviate.
 
+    An unfinished stream is not an answer.
     What its user has configured stays: a transformer of schemas, and `openai_chat_streaming_requires_finish_reason`.
     """
     if isinstance(model, WrapperModel):
         wrapper = copy.copy(model)
         wrapper.wrapped = adapted(model.wrapped)
         return wrapper
+    wire = wire_of(model)
     changes = ModelProfile()
-    if _speaks_chat(model) and _NEEDS_END not in model.profile:
+    if wire == "OpenAIChatModel" and _NEEDS_END not in model.profile:
         changes = cast(ModelProfile, {_NEEDS_END: True})
     fitted = model.profile.get("json_schema_transformer")
     if (
@@ -238,21 +241,15 @@ def adapted(model: Model) -> Model:
         and fitted.__module__.partition(".")[0] == "pydantic_ai"
     ):
         changes["json_schema_transformer"] = None
-    if not changes:
+    if not changes and wire is None:
         return model
     changed_model = copy.copy(model)
     changed_model.profile = merge_profile(model.profile, changes)
+    correct_streams(changed_model)
     return changed_model
 
 
 _NEEDS_END = "openai_chat_streaming_requires_finish_reason"
-
-
-def _speaks_chat(model: Model) -> bool:
-    """Return whether the model has OpenAI's chat completions as its wire."""
-    return any(
-        each.__name__ == "OpenAIChatModel" for each in type(model).__mro__
-    )  # its SDK need not be installed
 
 
 def schema_for(model: Model, schema: JSONObject) -> JSONObject:
