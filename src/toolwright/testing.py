@@ -14,6 +14,7 @@ from toolwright.adapters.store.locks import NoLock
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.telemetry.instruments import trace_tree
 from toolwright.core.checks import check_kind
+from toolwright.core.concurrency import entered
 from toolwright.core.journal.store import Store
 from toolwright.core.model import Model
 from toolwright.core.state.memory import MemoryState
@@ -59,7 +60,7 @@ def no_providers() -> Generator[None]:
         raise AssertionError(guard.fault)
 
 
-@asynccontextmanager
+@entered
 async def runtime(
     app: App, settings: Settings | None = None, *, model: str | Model | object | None = None
 ) -> AsyncGenerator[Runtime]:

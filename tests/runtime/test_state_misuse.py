@@ -152,7 +152,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "read_file": (lambda s: s.read_file(5), "a path must be text"),
     "write_file": (lambda s: s.write_file(5, "x"), "a path must be text"),
-    "write_file of a number": (lambda s: s.write_file("/a", 5), "A file must be bytes or text, not a int."),
+    "write_file of a number": (lambda s: s.write_file("/a", 5), "A file must be bytes or text, not 5."),
     "write_file of a type": (lambda s: s.write_file("/a", "x", 5), "A MIME type must be text, not 5."),
     "list_files": (lambda s: s.list_files(5), "A folder must be text, not 5."),
     "find_files": (lambda s: s.find_files(5), "A pattern must be text, not 5."),

@@ -19,6 +19,8 @@ def brief_value(value: object) -> str:
     """Return a short representation of a plain value, or the name of its type."""
     if isinstance(value, str | int | float | None) and len(text := repr(value)) <= _LONGEST:
         return text
+    if inspect.isawaitable(value):
+        return f"a {type(value).__name__}: an `await` is missing"
     return f"a value of the type {type(value).__name__}"
 
 

@@ -7,12 +7,13 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Executor, Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import Context, copy_context
+from functools import wraps
 from heapq import heapify, heappop, heappush
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from toolwright.core.checks import brief_value, invalid_value, is_number
 from toolwright.core.env.logs import logger
@@ -44,6 +45,34 @@ async def within(timeout: float | None, late: str) -> AsyncGenerator[None]:
         if not limit.expired():  # a timeout of the block itself
             raise
         raise TimeoutError(late) from error
+
+
+class _Unentered(AbstractAsyncContextManager[T]):
+    """A context manager that names the missing `async with` when it is used in place of the value it yields."""
+
+    def __init__(self, name: str, inner: AbstractAsyncContextManager[T]) -> None:
+        self._name = name
+        self._inner = inner
+
+    async def __aenter__(self) -> T:
+        return await self._inner.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._inner.__aexit__(*error)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{self._name}(…) must be entered with `async with` before {name!r} is read.")
+
+
+def entered(function: Callable[P, AsyncGenerator[T]]) -> Callable[P, AbstractAsyncContextManager[T]]:
+    """Make a context manager like `asynccontextmanager`, for users who may forget the `async with`."""
+    manager = asynccontextmanager(function)
+
+    @wraps(function)
+    def opening(*args: P.args, **kwargs: P.kwargs) -> AbstractAsyncContextManager[T]:
+        return _Unentered(function.__name__, manager(*args, **kwargs))
+
+    return opening
 
 
 def start_task(work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":

@@ -354,7 +354,7 @@ def as_bytes(content: object, limit: int) -> bytes:
         except UnicodeEncodeError:
             raise InvalidRequest("The text of a file must not hold lone surrogates.") from None
     if not isinstance(content, bytes | bytearray):
-        raise InvalidRequest(f"A file must be bytes or text, not a {type(content).__name__}.")
+        raise InvalidRequest(f"A file must be bytes or text, not {brief_value(content)}.")
     if len(content) > limit:
         raise TooLarge(f"A file must have at most {quantity(limit, 'byte')}, not {len(content)}.")
     return bytes(content)

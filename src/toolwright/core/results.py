@@ -391,7 +391,7 @@ def _attachments(value: object) -> tuple[Attachment | AttachmentRef, ...]:
     for each in attachments:
         if not isinstance(each, Attachment | AttachmentRef):
             raise InvalidField(
-                f"An attachment must be an Attachment or an AttachmentRef, not a {type(each).__name__}."
+                f"An attachment must be an Attachment or an AttachmentRef, not {brief_value(each)}."
             )
     checked = cast("tuple[Attachment | AttachmentRef, ...]", attachments)  # validated above
     return tuple(checked_parts(checked, "Attachment"))

@@ -23,6 +23,7 @@ from toolwright.core.ports import Cipher, Clock, NewId
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed, key_of
+from toolwright.runtime.carried import Carried
 
 log = logger("toolwright.secrets")
 
@@ -282,7 +283,7 @@ async def redacted(redactor: Redactor, outcome: ToolResult) -> ToolResult:
 BATCH = 500
 
 
-class Keys:
+class Keys(Carried):
     """The keys that encrypt secrets, and those derived from them."""
 
     def __init__(self, store: Store, environment: Environment, clock: Clock, new_id: NewId) -> None:

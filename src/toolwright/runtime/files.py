@@ -16,6 +16,7 @@ from toolwright.core.ports import Clock, Files, NewId
 from toolwright.core.results import LARGE, Attachment, AttachmentRef, ToolResult, decoded
 from toolwright.core.text import CUT, brief, quantity
 from toolwright.core.value import changed, value
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import by_id
 from toolwright.wire.result import error_object
 
@@ -263,7 +264,7 @@ class StoredFiles:
         return await self._read(lambda: self._store.files_at(self._thread_id, folded))
 
 
-class ThreadFiles:
+class ThreadFiles(Carried):
     """Files of threads, for users. Raises `NotFound` for unknown threads and files."""
 
     def __init__(self, store: Store, keeper: FileKeeper) -> None:

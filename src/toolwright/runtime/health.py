@@ -14,6 +14,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Probe
 from toolwright.core.ports import Clock, Files, NewId
+from toolwright.runtime.carried import Carried
 
 PATIENCE = 3.0  # seconds
 FRESH = 1.0  # seconds for which a result is shared by all callers
@@ -23,7 +24,7 @@ SELDOM = 5.0
 Trial: TypeAlias = Callable[[], Coroutine[None, None, None]]
 
 
-class Health:
+class Health(Carried):
     """Checks the journal with an empty commit, and the files by storing bytes temporarily.
 
     Callers during a check, or within a second after it, get the same result: many callers cause one write.

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import field
+from inspect import isawaitable
 
 from toolwright.core.checks import Kinds, brief_value, invalid_value
 from toolwright.core.concurrency import Callers
@@ -31,6 +32,8 @@ def by_id(what: str, value: str) -> str:
 
 def refuse_object(what: str, value: object) -> None:
     """Raise `InvalidRequest` for an object, such as a thread or a run, in place of its id."""
+    if isawaitable(value):
+        raise invalid_value(f"{what}_id", f"must be an id, not {brief_value(value)}")
     name = next((name for name in (f"{what}_id", "id") if isinstance(getattr(value, name, None), str)), None)
     if name is not None:
         raise invalid_value(f"{what}_id", f"must be an id, not a {type(value).__name__}: pass its .{name}")

@@ -18,6 +18,7 @@ from toolwright.core.threads.compaction import text_tokens
 from toolwright.core.threads.state_report import RECAP
 from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import by_id
 from toolwright.runtime.mcp import McpOffers, env_of_agent
 from toolwright.runtime.spaces.membership import Membership
@@ -430,7 +431,7 @@ class PromptPreview:
     sections: Sequence[Section]
 
 
-class Prompts:
+class Prompts(Carried):
     """Builds the prompts of agents as a run does at each step; `with_builtins` adds the tools of their toolkits."""
 
     def __init__(

@@ -15,6 +15,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Inboxes
 from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Minds
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.children.requests import Requests
 from toolwright.runtime.composed import ComposedRequests
 from toolwright.runtime.env import Keys
@@ -38,7 +39,7 @@ from toolwright.runtime.toolkits.mcp_servers import AgentServers
 from toolwright.runtime.toolkits.toolkit import Toolkit, ToolkitParts
 
 
-class Runtime:
+class Runtime(Carried):
     """A running app. Created by `App.runtime(...)`, which also calls `start` and `stop`."""
 
     def __init__(
@@ -121,7 +122,9 @@ class Runtime:
         Every call of a handler is recorded in the run, or in a new run if none is given. `await` the result to load an
         agent configured over HTTP and to reject a run that does not fit; see `Toolkit`.
         """
-        return Toolkit(agent_id, run_id, self._toolkit_parts)
+        toolkit = Toolkit(agent_id, run_id, self._toolkit_parts)
+        toolkit.loop = self.loop
+        return toolkit
 
     async def request(
         self, config: Mapping[str, object], schema: object, context: Sequence[object] | str
@@ -181,6 +184,10 @@ class Runtime:
 
     async def start(self) -> None:
         """Start to execute runs."""
+        self.loop = asyncio.get_running_loop()
+        for service in vars(self).values():
+            if isinstance(service, Carried):
+                service.loop = self.loop
         await self._motor.start(self._timers, self._drainer.nudge)
         self._tasks = [
             start_task(self._housekeeper.run(), "toolwright-housekeeping"),

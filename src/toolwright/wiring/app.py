@@ -13,6 +13,7 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.prompt import Context, Env, Prompt
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_kind, takes_one
+from toolwright.core.concurrency import entered
 from toolwright.core.dependencies.depends import Dependency, Function
 from toolwright.core.dependencies.scope import overriding
 from toolwright.core.errors import DefinitionError
@@ -179,7 +180,7 @@ class App:
             return chosen
         return chosen.model_copy(update={"model": getattr(self.model, "name", str(self.model))})
 
-    @asynccontextmanager
+    @entered
     async def runtime(
         self,
         settings: Settings | None = None,

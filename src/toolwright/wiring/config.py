@@ -5,7 +5,7 @@ import json
 import sys
 import traceback
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, JsonValue, ValidationError
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.agents.config import ErrorDetail, Form, Identity, length_errors, read_agent
+from toolwright.core.concurrency import entered
 from toolwright.core.errors import (
     AlreadyExists,
     DefinitionError,
@@ -309,7 +310,7 @@ class ConfigApp(App):
         self.configured = [*_agents(self._config)]
         self.catalog = Catalog(configured=self.configured)
 
-    @asynccontextmanager
+    @entered
     async def runtime(
         self,
         settings: Settings | None = None,

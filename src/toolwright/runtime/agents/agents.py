@@ -40,6 +40,7 @@ from toolwright.core.spaces import Entity
 from toolwright.core.text import brief
 from toolwright.core.tools.openapi import OperationFault, ReadApi, api_entries, with_apis
 from toolwright.core.tools.tenvs_needed import MissingTenvs
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.runtime.journal import page, sweep_after
 from toolwright.wire.space import member_removed_event
@@ -171,7 +172,7 @@ class AgentView:
     config: JSONObject | None = None
 
 
-class Agents:
+class Agents(Carried):
     """Agents by name or id. Raises `NotFound` for unknown names."""
 
     def __init__(

@@ -19,6 +19,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import EffectCommits, Services, by_id, by_kind, by_text, page
 from toolwright.wire.event import run_event
 
@@ -219,7 +220,7 @@ class Rounds:
 LONGEST_NAME = 200  # characters
 
 
-class Inboxes:
+class Inboxes(Carried):
     """Inboxes of agents: of the home thread by default, or of a named thread of the agent."""
 
     def __init__(

@@ -40,13 +40,14 @@ from toolwright.core.text import brief, quantity
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.minds import Keepers, check_mind
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import EffectCommits, Services, by_id, by_kind, page
 
 if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # not loaded by most apps
 
 
-class Blocks:
+class Blocks(Carried):
     """Core memory blocks of an agent, by its name or id. Raises `NotFound` for unknown agents and blocks.
 
     They are the agent's own. With a `user_id` they are the blocks stored for that person, which are linked to no one.
@@ -181,7 +182,7 @@ def _no_block(label: str) -> NotFound:
     return NotFound(f"There is no block {brief(repr(label), 200)} of this agent.")
 
 
-class Passages:
+class Passages(Carried):
     """Archival passages of an agent, by its name or id. Raises `NotFound` for an unknown agent.
 
     They are the agent's own. With a `user_id` they are those stored for that person.

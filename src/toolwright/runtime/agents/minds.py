@@ -47,6 +47,7 @@ from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import Record, changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.inboxes import Deliveries
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import EffectCommits, Services, by_kind, can_be_id, page
 
 
@@ -185,7 +186,7 @@ def plans_waking(thread_id: str | None) -> MindItems[Plan, PlanChange]:
 PLANS = plans_waking(None)
 
 
-class Minds:
+class Minds(Carried):
     """Goals, memories and plans of an agent, by its name or id. Raises `NotFound` for an unknown agent.
 
     Changes follow the rules of the toolkit `mind` (`core.agents.mind`): they are all applied, or none is and

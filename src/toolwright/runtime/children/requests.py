@@ -18,6 +18,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.variables import still_missing
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.children.child import ChildStart, NewChildRows, birth_from_json
 from toolwright.runtime.env import Environment
 from toolwright.runtime.journal import Services, by_id, can_be_id, refuse_object
@@ -45,7 +46,7 @@ class FulfilledRequest:
     child_thread_id: str | None = None
 
 
-class Requests:
+class Requests(Carried):
     """Open requests. Raises `NotFound` for unknown, fulfilled or expired requests, and for those of other threads."""
 
     def __init__(

@@ -41,6 +41,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import result_message
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.env import redacted
 from toolwright.runtime.files import FileKeeper, StoredAttachment, StoredFiles
 from toolwright.runtime.journal import (
@@ -170,7 +171,7 @@ APPROVED = "Tool call already approved"
 LONGEST_NAME = 200  # characters of a worker's name
 
 
-class PendingCalls:
+class PendingCalls(Carried):
     """Open calls: list, answer, claim and cancel them from outside their runs."""
 
     def __init__(

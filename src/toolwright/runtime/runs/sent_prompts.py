@@ -34,6 +34,7 @@ from toolwright.core.tools.relations import PromptCall
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.nested import opening, paths
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.context.conversation import arranged, as_formed, as_read, as_read_by_side
 from toolwright.runtime.journal import by_id, page
 
@@ -86,7 +87,7 @@ class _History:
         return message
 
 
-class SentPrompts:
+class SentPrompts(Carried):
     """Rebuilds the requests sent to models, from the records of their answers and the rules that built the requests.
 
     The rules are those of the agent's current configuration. If its view of a conversation has changed since, or a

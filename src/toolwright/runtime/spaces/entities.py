@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core import errors
 from toolwright.core.broken_rows import Rows, broken_rows, ended_early
+from toolwright.core.checks import brief_value
 from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
 from toolwright.core.journal.effects import Add, Delete, Guard
 from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity, SetEnv, SignOut, UseOnce
@@ -27,6 +28,7 @@ from toolwright.core.json_value import (
 from toolwright.core.spaces import OWN_PREFIX, Entity, EntityFields, FrontEnd, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents, drop_minds
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.env import Environment
 from toolwright.runtime.journal import EffectCommits, Services, by_id, by_text, can_be_id, page
 from toolwright.runtime.spaces.fields import metadata_of, name_of
@@ -48,7 +50,7 @@ class RegisteredEntity:
     created: bool
 
 
-class Entities:
+class Entities(Carried):
     """Entities, for services. Raises `NotFound` for unknown ids."""
 
     def __init__(self, services: Services, agents: Agents, environment: Environment) -> None:
@@ -252,7 +254,7 @@ def _external_id(value: object) -> str | None:
 
 def _text(path: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise _invalid_value(path, f"must be text, not {type(value).__name__}")
+        raise _invalid_value(path, f"must be text, not {brief_value(value)}")
     if value is not None and unwritable(value):
         raise _invalid_value(path, NOT_WRITABLE)
     return value
@@ -285,7 +287,7 @@ def _invalid_value(path: str, error: str) -> errors.InvalidRequest:
     return errors.InvalidRequest(f"{field} {error}.", [{"path": field, "message": error}])
 
 
-class FrontEnds:
+class FrontEnds(Carried):
     """Registered front-ends of people. Raises `NotFound` for unknown ids."""
 
     def __init__(self, services: Services, entities: Entities) -> None:

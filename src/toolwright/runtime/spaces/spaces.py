@@ -32,6 +32,7 @@ from toolwright.core.spaces import (
     SpaceMessage,
 )
 from toolwright.core.value import changed
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import (
     EffectCommits,
     Services,
@@ -77,7 +78,7 @@ class PostedMessage:
     runs: Mapping[str, str]
 
 
-class Spaces:
+class Spaces(Carried):
     """Spaces, their members and messages. Raises `NotFound` for unknown ids."""
 
     def __init__(

@@ -23,13 +23,14 @@ from toolwright.core.threads.run import QueuedCall
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.context.commit import Injected
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import source_of
 
 
-class Facts:
+class Facts(Carried):
     """The call, its thread and the active agent."""
 
     __slots__ = ("_call", "_context")

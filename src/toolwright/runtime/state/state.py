@@ -1,5 +1,6 @@
 """State of a thread for a handler within a run: reads are live, writes are committed with the call's result."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -61,6 +62,7 @@ class RunState(Questions):
         "_words_or_none",
         "execution",
         "is_builtin",
+        "loop",
         "number",
     )
 
@@ -77,6 +79,7 @@ class RunState(Questions):
         forms: OpenForms,
         children: Sequence[Thread] = (),
     ) -> None:
+        self.loop = asyncio.get_running_loop()
         self._context = context
         self._call = call
         self._sandbox = sandbox

@@ -14,6 +14,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.limits import PageLimit
 from toolwright.core.ports import Bus, Follower, Motor
 from toolwright.core.threads.event import GROWN, Event, Topic
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import by_id, by_kind, page
 from toolwright.runtime.threads.results import RunResults
 from toolwright.wire.run_events import RunEvents
@@ -53,7 +54,7 @@ Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
 """Returns a context in which one page of the journal is read."""
 
 
-class Events:
+class Events(Carried):
     """Lists recorded events and follows new ones."""
 
     def __init__(self, store: Store, bus: Bus, motor: Motor) -> None:

@@ -19,6 +19,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
 from toolwright.core.value import changed, value
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import Services, by_choice, by_id, by_text, page
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import is_own
@@ -51,7 +52,7 @@ class OpenWait:
         return "approval" if self.call.awaits_approval else "calls"
 
 
-class Runs:
+class Runs(Carried):
     """Runs, for users. Raises `NotFound` for unknown ids."""
 
     def __init__(self, services: Services, results: RunResults, streams: RunStreams, agents: Agents) -> None:

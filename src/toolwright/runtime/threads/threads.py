@@ -12,7 +12,7 @@ from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.broken_rows import exists
-from toolwright.core.checks import by_list
+from toolwright.core.checks import brief_value, by_list
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
@@ -33,6 +33,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.journal import Services, by_id, by_kind, by_text, page
@@ -55,7 +56,7 @@ class SentMessage:
     run_id: str
 
 
-class Threads:
+class Threads(Carried):
     """Threads, for users. Raises `NotFound` for unknown ids."""
 
     def __init__(
@@ -483,7 +484,7 @@ def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
             continue
         if not isinstance(text, str):  # user input
             hint = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
-            raise _invalid_value(path, f"must be text, not {type(text).__name__}{hint}")
+            raise _invalid_value(path, f"must be text, not {brief_value(text)}{hint}")
         if unwritable(text):
             raise _invalid_value(path, NOT_WRITABLE)
         most = _MOST_CHARACTERS.get(path)

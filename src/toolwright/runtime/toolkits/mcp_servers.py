@@ -18,13 +18,14 @@ from toolwright.core.tools.mcp import McpCall
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.carried import Carried
 from toolwright.runtime.env import ThreadEnv
 from toolwright.runtime.journal import Services, by_id
 from toolwright.runtime.mcp import McpOffer, McpOffers, env_of_agent
 from toolwright.runtime.threads.thread_tree import Lineages
 
 
-class AgentServers:
+class AgentServers(Carried):
     """Reads the MCP servers of agents, accepts changed tools, and creates the agents' toolkits."""
 
     def __init__(

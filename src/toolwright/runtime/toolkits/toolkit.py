@@ -31,6 +31,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Format, Toolset
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.carried import Carried, carried_operation
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.journal import by_id, by_kind
 from toolwright.runtime.mcp import McpOffers, env_of_agent
@@ -90,7 +91,7 @@ class ToolkitParts:
     telemetry: Telemetry | None = None
 
 
-class Toolkit:
+class Toolkit(Carried):
     """All tools of one agent, for the caller's own loop: `definitions` for the model, `handlers` for its calls.
 
     A call through a handler is processed like any other call: it is validated, recorded with its result in the run,
@@ -278,6 +279,7 @@ class Toolkit:
 
     # ── the run that records the calls ──────────────────────────────────────────────────────────────────────
 
+    @carried_operation
     async def _opened(self) -> "Toolkit":
         parts = self._parts
         self._active = await parts.agents.active(self._agent)
