@@ -85,8 +85,9 @@ class MortalServer:
         self._signal(signal.SIGCONT)
 
     def end(self) -> None:
-        """Stop it permanently."""
-        self.kill()
+        """Stop it permanently, also if it was killed."""
+        with suppress(psutil.NoSuchProcess):
+            self.kill()
         shutil.rmtree(self._folder)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -1,9 +1,12 @@
 """Metrics: what is counted, and the format that Prometheus reads."""
 
+import asyncio
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from typing import get_args
 
 import httpx2
 import pytest
@@ -16,7 +19,9 @@ from tests.telemetry.watching import DONE, Watching, agent_of, at_work, calling,
 from toolwright.adapters.telemetry.instruments import MOST_AGENTS, OTHER, Metrics
 from toolwright.adapters.telemetry.meters import Meters
 from toolwright.adapters.telemetry.telemetry import OpenTelemetry
+from toolwright.core.errors import StoreError
 from toolwright.core.journal.reads import Depths
+from toolwright.core.journal.telemetry import Gauge
 from toolwright.core.journal.units import Node
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.health import Gauges
@@ -148,7 +153,7 @@ async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
             connections=(7, 20),
         )
         clock.advance(90)
-        await Gauges(Counted(depths), watching.telemetry, clock).measure()  # type: ignore[arg-type]  # the only method that it reads
+        await Gauges(Counted(depths), watching.telemetry, clock, is_ready).measure()  # type: ignore[arg-type]  # the only method that it reads
         text = (await http.get(f"{url}/metrics")).text
     assert figure(text, "toolwright_pending_calls") == 3
     assert figure(text, "toolwright_inbox_events") == 2
@@ -157,6 +162,10 @@ async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
     assert runs == [4, 5, 6]
     connections = [figure(text, f"toolwright_database_connections_{which}") for which in ("used", "limit")]
     assert connections == [7, 20]
+
+
+async def is_ready() -> None:
+    """A process that is ready."""
 
 
 class Counted:
@@ -175,12 +184,12 @@ class Counted:
 async def test_the_nodes_of_a_cluster_are_counted_while_they_live() -> None:
     watching, clock = counting(), ManualClock()
     depths = Depths(pending_calls=0, inbox_events=0)
-    await Gauges(Counted(depths), watching.telemetry, clock).measure()  # type: ignore[arg-type]  # the only method that it reads
+    await Gauges(Counted(depths), watching.telemetry, clock, is_ready).measure()  # type: ignore[arg-type]  # the only method that it reads
     assert "toolwright_node" not in (watching.telemetry.exposition() or "")
     now = clock.now()
     depths = replace(depths, oldest_wake=now - timedelta(seconds=5))
     nodes = [Node(id=f"node_{n}", version="1", slots=10, busy=n, seen=now, skew=-n * 500_000) for n in (1, 2)]
-    gauges = Gauges(Counted(depths, nodes), watching.telemetry, clock)  # type: ignore[arg-type]  # the only methods that it reads
+    gauges = Gauges(Counted(depths, nodes), watching.telemetry, clock, is_ready)  # type: ignore[arg-type]  # the only methods that it reads
     for after, figures in ((0, [2, 20, 3, 1, 5]), (60, [0, 0, 0, 0, 65])):
         clock.advance(after)
         await gauges.measure()
@@ -195,11 +204,52 @@ async def test_the_nodes_of_a_cluster_are_counted_while_they_live() -> None:
         assert [figure(text, f"toolwright_{name}") for name in names] == figures
 
 
+async def test_while_the_count_fails_there_is_no_sample_and_the_process_is_not_ready() -> None:
+    watching, clock = counting(), ManualClock()
+    now, reasons = clock.now(), list[str]()
+
+    async def check() -> None:
+        if reasons:
+            raise StoreError(reasons[0])
+
+    class Failing(Counted):
+        async def depths(self) -> Depths:
+            await check()
+            return await super().depths()
+
+    nodes = [Node(id="node_1", version="1", slots=10, busy=1, seen=now, skew=0)]
+    journal = Failing(Depths(pending_calls=1, inbox_events=1, connections=(1, 2), oldest_wake=now), nodes)
+    gauges = Gauges(journal, watching.telemetry, clock, check)  # type: ignore[arg-type]  # the only methods that it reads
+    for reason in (None, "The database is away.", None):
+        reasons[:] = [] if reason is None else [reason]
+        with nullcontext() if reason is None else pytest.raises(StoreError, match=reason):
+            await gauges.measure()
+        text = watching.telemetry.exposition() or ""
+        samples = {line.split()[0] for line in text.splitlines() if not line.startswith("#")}
+        names = {f"toolwright_{name}" for name in get_args(Gauge)}
+        assert figure(text, "toolwright_ready") == (1 if reason is None else 0)
+        assert samples & names == (names if reason is None else {"toolwright_ready"})
+
+
+class Reported(OpenTelemetry):
+    """Telemetry that tells when the pending calls were counted."""
+
+    counted: asyncio.Event
+
+    def gauge(self, name: Gauge, value: float | None) -> None:
+        super().gauge(name, value)
+        if name == "pending_calls":
+            self.counted.set()
+
+
 async def test_a_runtime_tells_how_much_waits_as_it_starts() -> None:
-    watching = counting()
+    watching, meters = Watching(), Meters(["prometheus"])
+    watching.telemetry = reported = Reported(watching.tracers, meters, exposition=meters.text)
+    reported.counted = asyncio.Event()
     async with at_work(tw.App(agents=[agent_of("boss", [DONE])]), watching) as rt:
         await led(rt, "boss")
-    assert figure(watching.telemetry.exposition() or "", "toolwright_pending_calls") == 0
+        await reported.counted.wait()
+    assert figure(reported.exposition() or "", "toolwright_pending_calls") == 0
 
 
 async def test_without_telemetry_there_are_no_figures_and_it_says_how_to_have_some() -> None:

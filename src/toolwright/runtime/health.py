@@ -5,13 +5,13 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.telemetry import Telemetry
+from toolwright.core.journal.telemetry import Gauge, Telemetry
 from toolwright.core.journal.units import Probe
 from toolwright.core.ports import Clock, Files, NewId
 from toolwright.runtime.carried import Carried
@@ -118,12 +118,15 @@ INTERVAL = 5.0  # minimum seconds between two measurements
 
 
 class Gauges:
-    """Reports numbers to telemetry: pending calls, inbox events and their age, runs, connections in use, nodes."""
+    """Reports numbers to telemetry: readiness, pending calls, inbox events and their age, runs, connections, nodes."""
 
-    def __init__(self, store: Store, telemetry: Telemetry, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, telemetry: Telemetry, clock: Clock, check_ready: Callable[[], Awaitable[None]]
+    ) -> None:
         self._store = store
         self._clock = clock
         self._telemetry = telemetry
+        self._check_ready = check_ready
         self._in_cluster = False
 
     async def run(self) -> None:
@@ -139,11 +142,28 @@ class Gauges:
             await asyncio.sleep(INTERVAL)  # real time, independent of a test's clock
 
     async def measure(self) -> None:
-        """Measure once. Raises `StoreError`."""
+        """Measure once. Raises `StoreError` if the journal cannot be read: then the gauges have no samples."""
+        try:
+            await self._check_ready()
+        except StoreError:
+            self._telemetry.gauge("ready", 0)
+        else:
+            self._telemetry.gauge("ready", 1)
+        try:
+            await self._count()
+        except StoreError:
+            for name in get_args(Gauge):
+                if name != "ready":
+                    self._telemetry.gauge(name, None)
+            raise
+
+    async def _count(self) -> None:
         depths = await self._store.depths()
+        nodes = await self._store.nodes()
+        now = self._clock.now()
         self._telemetry.gauge("pending_calls", depths.pending_calls)
         self._telemetry.gauge("inbox_events", depths.inbox_events)
-        self._telemetry.gauge("inbox_oldest_seconds", seconds_since(depths.oldest_event, self._clock.now()))
+        self._telemetry.gauge("inbox_oldest_seconds", seconds_since(depths.oldest_event, now))
         self._telemetry.gauge("runs_queued", depths.queued_runs)
         self._telemetry.gauge("runs_active", depths.active_runs)
         self._telemetry.gauge("runs_waiting", depths.waiting_runs)
@@ -151,8 +171,7 @@ class Gauges:
             used, limit = depths.connections
             self._telemetry.gauge("database_connections_used", used)
             self._telemetry.gauge("database_connections_limit", limit)
-        now = self._clock.now()
-        nodes = [each for each in await self._store.nodes() if each.is_alive(now)]
+        nodes = [each for each in nodes if each.is_alive(now)]
         self._in_cluster = self._in_cluster or bool(nodes)
         if self._in_cluster:
             self._telemetry.gauge("nodes", len(nodes))

@@ -123,6 +123,7 @@ def assemble(
     plans = Plans(services, agents, shared.deliveries, motor.wake)
     keys = Keys(store, environment, clock, ids)
     events, results = Events(store, parts.bus, motor), RunResults(store, agents)
+    health = _health(parts, settings)
     streams = RunStreams(events, results)
     runs = Runs(services, results, streams, agents)
     pending = PendingCalls(services, agents, shared.lineages, shared.keeper, shared.forms)
@@ -158,7 +159,7 @@ def assemble(
         entities=entities,
         spaces=spaces,
         events=events,
-        health=_health(parts, settings),
+        health=health,
         keys=keys,
         housekeeper=Housekeeper(
             store,
@@ -173,7 +174,7 @@ def assemble(
         ),
         clock_watch=ClockWatch(store, motor, clock, ids),
         toolkit_parts=_toolkit_parts(shared, equipment),
-        gauges=None if parts.telemetry is None else Gauges(store, parts.telemetry, clock),
+        gauges=None if parts.telemetry is None else Gauges(store, parts.telemetry, clock, health.check_ready),
         close=(shared.model_answers.windows.summaries.close, *parts.close, parts.sandbox.close),
     )
 

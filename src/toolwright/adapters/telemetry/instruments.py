@@ -129,6 +129,7 @@ OTHER = "other"
 """Label of agents after the first `MOST_AGENTS`, because agents can be created over HTTP and labels are kept."""
 MOST_AGENTS = 100
 _GAUGES: tuple[tuple[Gauge, str], ...] = (
+    ("ready", "1 if this process can serve requests, as /ready answers; otherwise 0."),
     ("pending_calls", "Calls waiting for a result."),
     ("inbox_events", "Unread events in inboxes."),
     ("inbox_oldest_seconds", "Age of the oldest unread event in an inbox."),
@@ -202,7 +203,7 @@ class Metrics:
         self.streams = meter.create_up_down_counter(
             "toolwright.stream.readers", description="Readers of open streams."
         )
-        self._values: dict[Gauge, float] = {}
+        self._values: dict[Gauge, float | None] = {}
         self._agents: set[str] = set()
         for name, description in _GAUGES:
             meter.create_observable_gauge(
@@ -256,13 +257,14 @@ class Metrics:
         if cost:
             self._cost.add(cost, labels)
 
-    def gauge(self, name: Gauge, value: float) -> None:
-        """Set the current value of a gauge."""
+    def gauge(self, name: Gauge, value: float | None) -> None:
+        """Set the current value of a gauge. None removes its sample."""
         self._values[name] = value
 
     def _reading(self, name: Gauge) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def read(_: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(self._values[name])] if name in self._values else []
+            value = self._values.get(name)
+            return [] if value is None else [Observation(value)]
 
         return read
 

@@ -118,7 +118,7 @@ class OpenTelemetry:
         """Record a pending call that was settled externally."""
         self._metrics.call(call, outcome, None, self._waiting.agent(call.id) or UNKNOWN)
 
-    def gauge(self, name: Gauge, value: float) -> None:
+    def gauge(self, name: Gauge, value: float | None) -> None:
         """Set the current value of a gauge."""
         self._metrics.gauge(name, value)
 

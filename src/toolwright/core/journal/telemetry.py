@@ -11,6 +11,7 @@ from toolwright.core.threads.run import Run
 
 T = TypeVar("T")
 Gauge: TypeAlias = Literal[
+    "ready",
     "pending_calls",
     "inbox_events",
     "inbox_oldest_seconds",
@@ -114,8 +115,8 @@ class Telemetry(Protocol):
         """Record that a pending call was settled from outside its run."""
         ...
 
-    def gauge(self, name: Gauge, value: float) -> None:
-        """Set the gauge to its current value."""
+    def gauge(self, name: Gauge, value: float | None) -> None:
+        """Set the gauge to its current value. None: the value is unknown, and the gauge has no sample."""
         ...
 
     def streams(self, change: int) -> None:
