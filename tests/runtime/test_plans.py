@@ -17,7 +17,7 @@ from tests.play import committed
 from tests.runtime.mind_rig import AGENT, HOME, Died, Mind, thinking
 from tests.runtime.rig import running
 from toolwright import testing
-from toolwright.core.agents.mind import Plan
+from toolwright.core.agents.mind import Plan, PlanChange
 from toolwright.core.journal.effects import DropPlan, FirePlan, MovePlans, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Unit
@@ -160,6 +160,49 @@ async def test_a_cron_keeps_its_hour_when_the_clocks_change() -> None:
             await mind.motor.run_timers()
         due = [event.content["scheduledAt"] for event in await mind.fired()]
         assert due == [f"2031-03-{day}T0{hour}:00:00+00:00" for day, hour in ((29, 8), (30, 7), (31, 7))]
+
+
+DAILY = PlanChange(name="Daily", instruction="Report.", cron="0 9 * * *")
+
+
+async def test_an_app_that_sets_its_plans_at_each_start_has_each_of_them_once() -> None:
+    async with thinking(clock=ManualClock(NOON)) as mind:
+        [first] = await mind.rt.minds.set_plans("thinker", [DAILY])
+        mind.clock.set_by(2 * 86_400)  # it is missed while the app does not run
+        [second] = await mind.rt.minds.set_plans("thinker", [DAILY])
+        assert second == first
+        [third] = await mind.rt.minds.set_plans("thinker", [replace(DAILY, instruction="Say it.")])
+        assert third == replace(first, instruction="Say it.")
+        [fourth] = await mind.rt.minds.set_plans("thinker", [replace(DAILY, cron="0 10 * * *")])
+        assert (fourth.id, fourth.next_run_at) == (first.id, datetime(2030, 1, 4, 10, tzinfo=UTC))
+        await mind.call("set_plans", plans=[{"name": "Daily", "instruction": "Sing."}])
+        [fifth] = await mind.rt.minds.plans("thinker")
+        assert fifth == replace(fourth, instruction="Sing.")
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+async def test_processes_that_set_one_plan_at_the_same_time_have_it_once(kind: str, tmp_path: Path) -> None:
+    async with stores(kind, tmp_path) as open_store, thinking(await open_store(MemoryBus())) as mind:
+        sets = [mind.rt.minds.set_plans("thinker", [DAILY]) for _ in range(5)]
+        answers = await asyncio.gather(*sets)
+        [one] = await mind.rt.minds.plans("thinker")
+        assert all([*answer] == [one] for answer in answers)
+
+
+async def test_a_plan_that_was_renamed_leaves_its_name_free() -> None:
+    async with thinking(clock=ManualClock(NOON)) as mind:
+        [old] = await mind.rt.minds.set_plans("thinker", [DAILY])
+        await mind.rt.minds.set_plans("thinker", [PlanChange(id=old.id, name="Old")])
+        plans = await mind.rt.minds.set_plans("thinker", [DAILY])
+        assert sorted(each.name for each in plans) == ["Daily", "Old"]
+
+
+async def test_one_name_twice_in_a_request_is_refused() -> None:
+    async with thinking(clock=ManualClock(NOON)) as mind:
+        with pytest.raises(tw.errors.InvalidRequest, match="The plan 'Daily' is given twice") as error:
+            await mind.rt.minds.set_plans("thinker", [DAILY, DAILY])
+        assert error.value.details == [{"path": "plans.1.name", "message": "is given twice"}]
+        assert await mind.rt.minds.plans("thinker") == []
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

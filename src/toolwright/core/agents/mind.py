@@ -3,9 +3,11 @@
 The times of schedules depend only on a given timestamp and the time zone database.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from hashlib import sha256
 from math import inf
 from zoneinfo import ZoneInfo
 
@@ -296,10 +298,11 @@ class MemoryChange:
 
 @value
 class PlanChange:
-    """A new plan, or a change of the plan with that `id`. None leaves a field unchanged.
+    """A new plan, or a change of the plan with that `id`, without an `id` of the one with that name.
 
-    A new plan requires name, instruction and one of `run_after` (milliseconds, or text such as "5 hours"),
-    `scheduled_at` (ISO 8601) and `cron`.
+    None leaves a field unchanged, and a plan whose `cron` stays as it was keeps its next time. A new plan requires
+    name, instruction and one of `run_after` (milliseconds, or text such as "5 hours"), `scheduled_at` (ISO 8601) and
+    `cron`.
     """
 
     id: str | None = None
@@ -375,7 +378,12 @@ def changed_plans(
     They wake the thread `thread_id`, or the agent's home thread.
     Raises `InvalidRequest` with all invalid paths.
     """
-    ids = _ids("plan", [each.id for each in changes], new_id)
+    by_name = {each.name: each.id for each in stored.values() if each.thread_id == thread_id}
+    named = {f"plans.{n}.name": each.name for n, each in enumerate(changes) if each.id is None}
+    names = {path: name for path, name in named.items() if isinstance(name, str)}
+    _check_once("plan", [*names], [*names.values()])
+    own = {name: by_name.get(name) or _plan_id(name, thread_id, stored) for name in names.values()}
+    ids = _ids("plan", [own.get(str(each.name)) if each.id is None else each.id for each in changes], new_id)
     new: dict[str, Plan] = {}
     for n, (plan_id, change) in enumerate(zip(ids, changes, strict=True)):
         where, was = f"plans.{n}", stored.get(plan_id)
@@ -394,6 +402,15 @@ def changed_plans(
         )
     _check_count("plans", MOST_PLANS, {**stored, **new})
     return new
+
+
+def _plan_id(name: str, thread_id: str | None, stored: Mapping[str, Plan]) -> str | None:
+    """Return the id of a new plan, or None if another plan has it.
+
+    It depends on the name: of two processes that create the plan at the same time, one changes the other's.
+    """
+    plan_id = f"plan_{sha256(json.dumps([thread_id, name]).encode()).hexdigest()[:27]}"
+    return None if plan_id in stored else plan_id
 
 
 def by_next_run(plans: Iterable[Plan]) -> list[Plan]:
@@ -418,7 +435,7 @@ def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -
         )
     cron = change.cron if was is None or change.has_time else was.cron
     try:
-        return read_schedule(
+        new = read_schedule(
             now,
             run_after=change.run_after,
             scheduled_at=change.scheduled_at,
@@ -429,6 +446,9 @@ def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -
         paths = [f"{where}.{each['path']}" for each in error.details] or [where]
         details = [{"path": path, "message": error.message.rstrip(".")} for path in paths]
         raise InvalidRequest(f"{where}: {error.message}", details) from error
+    if was is not None and new.cron is not None and (new.cron, new.timezone) == (was.cron, was.timezone):
+        return changed(new, next_run_at=was.next_run_at)  # it can be due already
+    return new
 
 
 def _ids(noun: str, requested: Sequence[str | None], new_id: Callable[[int], str]) -> list[str]:

@@ -135,7 +135,7 @@ class MindItems(Generic[T, C]):
         return Edit(
             new=new,
             items=self.order((items | new).values()),
-            effects=[self.put(each) for each in new.values()],
+            effects=[self.put(each) for key, each in new.items() if items.get(key) != each],
         )
 
 

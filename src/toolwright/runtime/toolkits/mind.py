@@ -74,7 +74,10 @@ class GivenPlan(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel)
 
-    id: str | None = Field(default=None, description="The plan to update; omit it to create a new plan.")
+    id: str | None = Field(
+        default=None,
+        description="The plan to update; without it, the plan with that name, or a new one.",
+    )
     name: str | None = Field(default=None, description="A short name. Required for a new plan.")
     instruction: str | None = Field(
         default=None, description="The instruction that you receive when it runs. Required for a new plan."

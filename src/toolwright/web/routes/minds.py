@@ -148,7 +148,9 @@ class NewPlan(RequestForm):
     A new plan needs a name, an instruction, and one of runAfter, scheduledAt and cron.
     """
 
-    id: ItemId | None = Field(None, description="The plan to update; omit it to create a new plan.")
+    id: ItemId | None = Field(
+        None, description="The plan to update; without it, the plan with that name, or a new one."
+    )
     name: ShortText | None = None
     instruction: Text | None = Field(
         None, description="The instruction that the agent receives when the plan is due."
