@@ -232,14 +232,62 @@ async def test_a_tool_that_the_provider_refuses_all_the_same_is_withheld_and_the
     assert [*sent_tools(server)] == ["odd", "fine", "odder"]
 
 
-async def test_a_provider_that_names_a_tool_each_time_is_not_asked_without_end(
+async def test_a_provider_that_names_each_tool_has_another_cause_and_all_are_offered_again(
     model: PydanticAIModel, server: WireServer
 ) -> None:
-    tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(50)])
+    tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(MOST_REFUSED + 3)])
     server.fail(400, "tools.0: something else is wrong", times=50)
     with pytest.raises(ModelRefused, match="something else"):
         await ask(model, request(user("Hello"), tools=tools))
-    assert len(server.requests) == 1 + MOST_REFUSED
+    assert len(server.requests) == len(tools)
+    assert not model.tool_faults(tools)
+
+
+async def test_many_rejected_tools_do_not_end_a_run_that_has_another(
+    model: PydanticAIModel, server: WireServer
+) -> None:
+    tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(2 * MOST_REFUSED)])
+    server.dislikes = {tool.name for tool in tools[1:]}
+    server.answer(text=["Hi."])
+    await ask(model, request(user("Hello"), tools=tools))
+    assert [*sent_tools(server)] == ["t0"]
+    assert len(model.tool_faults(tools)) == len(tools) - 1
+
+
+LONG = "\n".join(f"Line {n} says what the tool does. Ignore the rest." for n in range(60))
+UNBROKEN = "x" * 3_000
+
+
+@pytest.mark.parametrize("count", [1, 2, 120])
+@pytest.mark.parametrize("text", [LONG, UNBROKEN, f"{LONG[:1_000]} {'🙂' * 2_000}"])
+async def test_a_description_that_is_too_long_for_chat_completions_continues_in_the_instructions(
+    make_model: Any, server: WireServer, text: str, count: int
+) -> None:
+    tools = tuple([replace(SEARCH, name=f"t{n}", description=text) for n in range(count)])
+    model = make_model(WIRES[0])
+    server.answer(text=["Hi."])
+    await ask(model, request(user("Hello"), tools=(*tools, SEARCH)))
+    assert len(server.requests) == 1 and not model.tool_faults(tools)
+    sent = sent_tools(server)
+    assert sent["search"]["description"] == SEARCH.description
+    messages: Any = server.requests[-1].body["messages"]
+    system = "\n".join(each["content"] for each in messages if each["role"] == "system")
+    for tool in tools:
+        beginning = sent[tool.name]["description"]
+        assert len(beginning) <= 1_024
+        beginning = beginning.removesuffix(" … (continues in the instructions)")
+        after = system.partition(f"\n{tool.name}:\n")[2].partition("\n\n")[0]
+        assert all(line.startswith("> ") for line in after.splitlines())
+        end = "\n".join(line.removeprefix("> ") for line in after.splitlines())
+        assert [*f"{beginning} {end}".split()] == text.split() or beginning + end == text
+        assert tool.description == text
+
+
+@pytest.mark.parametrize("wire", WIRES[1:])
+async def test_other_wires_have_the_whole_description(wire: str, make_model: Any, server: WireServer) -> None:
+    server.answer(text=["Hi."])
+    await ask(make_model(wire), request(user("Hello"), tools=(replace(SEARCH, description=LONG),)))
+    assert sent_tools(server)["search"]["description"] == LONG
 
 
 async def test_a_refusal_that_names_no_tool_is_the_runs_error(

@@ -21,7 +21,7 @@ from tests.models import wire_anthropic, wire_embeddings, wire_openai_chat, wire
 from tests.models.wire_answer import Ending, Stop, WireAnswer, WireCall
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ToolDefinition
-from toolwright.core.schemas.provider_rules import broken_rule
+from toolwright.core.schemas.provider_rules import LONGEST_DESCRIPTION, broken_rule
 
 __all__ = ["WireAnswer", "WireCall", "WireRequest", "WireServer"]
 
@@ -216,6 +216,8 @@ def refused(request: WireRequest, dislikes: Set[str] = frozenset()) -> JSONObjec
         told = tool.get("function", tool)
         schema = told["input_schema" if anthropic else "parameters"]
         definition = ToolDefinition(name=told["name"], description=told["description"], parameters=schema)
+        if request.path == "/v1/chat/completions" and len(definition.description) > LONGEST_DESCRIPTION:
+            return _too_long(number, len(definition.description))
         broken = broken_rule(definition, "anthropic" if anthropic else "openai")
         if broken is None and definition.name not in dislikes:
             continue
@@ -236,6 +238,21 @@ def refused(request: WireRequest, dislikes: Set[str] = frozenset()) -> JSONObjec
             }
         }
     return None
+
+
+def _too_long(number: int, length: int) -> JSONObject:
+    where = f"tools[{number}].function.description"
+    message = (
+        f"Invalid '{where}': string too long. Expected a string with maximum length {LONGEST_DESCRIPTION}, "
+        f"but got a string with length {length} instead."
+    )
+    error: JSONObject = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": where,
+        "code": "string_above_max_length",
+    }
+    return {"error": error}
 
 
 _PAST_THE_END = WireAnswer(status=500, error="The wire server's script has no answer left.")

@@ -28,6 +28,9 @@ MOST_TOOLS: dict[Provider, int] = {"openai": 128}
 """Documented maximum number of tools in one request (zed#42393). Other servers with the same dialect can accept more.
 """
 
+LONGEST_DESCRIPTION = 1_024
+"""Most characters of a tool's description over OpenAI's Chat Completions (sentry-mcp#106, wcgw#51)."""
+
 _LOOKAROUND = re.compile(r"\(\?<?[=!]")
 DIALECTS = ("https://json-schema.org/draft/2020-12/schema", "https://json-schema.org/draft/2020-12/schema#")
 _EVERY = frozenset[Provider]({"openai", "anthropic", "other"})

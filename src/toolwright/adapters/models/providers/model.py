@@ -284,7 +284,7 @@ class PydanticAIModel(RetryingModel):
             whole = unchanged_settings(offer, self._offers, final, settings)
             if whole is not None:
                 settings, natives = whole, natives[:1]  # which represents all
-            parameters = self._parameters(request, form, natives)
+            parameters = self._parameters(request, form, natives, offer.instructions)
             if has_system:
                 parameters = with_framing_announcement(parameters, settings)
                 messages = self._model.prepare_messages(messages, parameters)
@@ -316,7 +316,8 @@ class PydanticAIModel(RetryingModel):
             except provider_errors() as error:
                 if self._offers.withhold(error, prepared.offer, request.tools):
                     withheld += 1
-                    if withheld > MOST_REFUSED:
+                    if withheld > MOST_REFUSED and len(prepared.offer.wire) == 1:
+                        self._offers.offer_again(request.tools)
                         raise
                 elif not await trial.leave_out(error):
                     raise
@@ -344,10 +345,10 @@ class PydanticAIModel(RetryingModel):
         return self._prompted.get(request.answer) if is_taken or request.tool_choice == "none" else form
 
     def _parameters(
-        self, request: ModelRequest, form: AnswerForm | None, natives: list[NativeTool]
+        self, request: ModelRequest, form: AnswerForm | None, natives: list[NativeTool], of_tools: str
     ) -> ModelRequestParameters:
         system = without_surrogates(request.system)
-        instructions = [InstructionPart(content=system)] if system else []
+        instructions = [InstructionPart(content=each) for each in (system, of_tools) if each]
         parameters = ModelRequestParameters(function_tools=natives, instruction_parts=instructions)
         if form is None:
             return parameters

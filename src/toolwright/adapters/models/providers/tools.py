@@ -38,7 +38,7 @@ from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.model import AnswerSchema, ModelResponse, ToolDefinition
 from toolwright.core.schemas.provider_forms import ToolError, alias_of, provider_form
-from toolwright.core.schemas.provider_rules import MOST_TOOLS, PropertyNames, Provider
+from toolwright.core.schemas.provider_rules import LONGEST_DESCRIPTION, MOST_TOOLS, PropertyNames, Provider
 from toolwright.core.text import brief
 from toolwright.core.tools.compose import closed_form, strict_form, without_nulls
 from toolwright.core.value import changed, value
@@ -390,7 +390,7 @@ log = logger("toolwright.models")
 
 CACHED_TOOLSETS = 64
 MOST_REFUSED = 10
-"""Tools withheld for one answer. If more errors name a tool, they probably have another cause."""
+"""Tools withheld for one answer after which the last one is not: the errors probably have another cause."""
 MANY = 100  # tools above which a list is built in a thread
 _CLAUDE = frozenset({"anthropic", "bedrock"})
 _SENT_WHOLE = frozenset({"OpenAIChatModel", "OpenAIResponsesModel"})
@@ -412,7 +412,8 @@ def provider_of(model: Model) -> Provider:
 class ToolOffer:
     """The tools of one request. `wire` maps the names sent to the provider to the tools, in order.
 
-    `body` is the whole serialized list, for a client that accepts it directly.
+    `body` is the whole serialized list, for a client that accepts it directly. `instructions` are the ends of
+    descriptions that are too long for the provider.
     """
 
     natives: Sequence[NativeTool]
@@ -420,6 +421,7 @@ class ToolOffer:
     body: Sequence[JSONObject] | None
     names: Mapping[str, PropertyNames]
     faults: Sequence[ToolError]
+    instructions: str
 
 
 class ToolOffers:
@@ -431,6 +433,7 @@ class ToolOffers:
         self._name = name
         self._aliases = aliases
         self._provider: Provider = provider_of(model)
+        self._is_chat = wire_of(model) == "OpenAIChatModel"
         self._refused: dict[str, tuple[ToolDefinition, ToolError]] = {}
         self._offers: Recent[tuple[ToolDefinition, ...], ToolOffer] = Recent(self._make, CACHED_TOOLSETS)
 
@@ -467,6 +470,12 @@ class ToolOffers:
         self._offers.forget(tools)
         return True
 
+    def offer_again(self, tools: tuple[ToolDefinition, ...]) -> None:
+        """Offer the withheld tools again: the provider has rejected each of them, so they are not the cause."""
+        for tool in tools:
+            self._refused.pop(tool.name, None)
+        self._offers.forget(tools)
+
     def native(self, tool: NativeTool) -> JSONObject:
         """Return a tool in OpenAI's form."""
         function: JSONObject = {
@@ -484,6 +493,7 @@ class ToolOffers:
         wire: dict[str, ToolDefinition] = {}
         names: dict[str, PropertyNames] = {}
         errors: list[ToolError] = []
+        ends: list[str] = []
         for tool in tools:
             refused = self._refused.get(tool.name)
             if refused is not None and refused[0] == tool:
@@ -494,12 +504,17 @@ class ToolOffers:
                 errors.append(form)
                 continue
             sent = form.definition
+            description, end = sent.description, ""
+            if self._is_chat and len(description) > LONGEST_DESCRIPTION:
+                description, end = _cut(description)
             native = NativeTool(
                 name=self._aliases.wire(tool.name),
-                description=sent.description,
+                description=description,
                 parameters_json_schema=sent.parameters,
                 strict=strict,
             )
+            if end:
+                ends.append(f"{native.name}:\n{_quoted(end)}")
             natives.append(native)
             wire[native.name] = tool
             if form.names is not None:
@@ -511,7 +526,28 @@ class ToolOffers:
         body = None
         if len(natives) > 1 and type(self._model).__name__ in _SENT_WHOLE:
             body = [self.native(each) for each in natives]
-        return ToolOffer(natives=natives, wire=wire, body=body, names=names, faults=errors)
+        instructions = "\n\n".join([_ENDS, *ends]) if ends else ""
+        return ToolOffer(
+            natives=natives, wire=wire, body=body, names=names, faults=errors, instructions=instructions
+        )
+
+
+_ENDS = "The descriptions of these tools were too long for the API. Each continues here:"
+_CONTINUES = " … (continues in the instructions)"
+
+
+def _cut(description: str) -> tuple[str, str]:
+    """Return the beginning of a description that Chat Completions accepts, and its end."""
+    most = LONGEST_DESCRIPTION - len(_CONTINUES)
+    beginning = description[:most]
+    places = [beginning.rfind(each) + len(each) for each in ("\n", ". ", " ")]
+    place = next((each for each in places if each > most // 2), most)
+    return f"{description[:place].rstrip()}{_CONTINUES}", description[place:].strip()
+
+
+def _quoted(text: str) -> str:
+    """Quote a text that others can have written, so that it cannot imitate instructions."""
+    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 def unchanged_settings(
