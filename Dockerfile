@@ -25,6 +25,6 @@ WORKDIR /app
 VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/live', timeout=4)"]
 ENTRYPOINT ["toolwright"]
 CMD ["serve", "app:app", "--host", "0.0.0.0", "--port", "8000"]

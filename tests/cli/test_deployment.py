@@ -20,6 +20,8 @@ from tests.postgres_server import fresh_database
 from tests.prerequisites import missing
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.cli.output import USAGE
+from toolwright.cli.serve import GRACE
+from toolwright.wiring.gateway import REQUEST_GRACE
 from toolwright.wiring.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +80,7 @@ def test_the_command_of_the_image_serves_and_its_health_check_sees_it(shell: She
     assert arguments[:3] == ["toolwright", "serve", "app:app"]
     arguments[arguments.index("--port") + 1] = "0"
     shell.env["TOOLWRIGHT_SECRET_KEYS"] = "sk_0123456789abcdef"  # required to listen on all addresses
+    assert check[-1].count(":8000/live'") == 1  # a container is not restarted because its database is away
     with shell.start(*arguments[1:]) as server:
         port = url_of(server).rpartition(":")[2]
         looked = [sys.executable, *check[1:-1], check[-1].replace(":8000", f":{port}")]
@@ -217,6 +220,58 @@ def test_pods_serve_and_upgrade_as_the_image_does_and_route_by_its_port() -> Non
     for each in (nodes, job):
         context = each["spec"]["template"]["spec"]["securityContext"]
         assert context["runAsNonRoot"] and [str(context["runAsUser"])] == instructions("USER")
+
+
+MORE: Any = {
+    "imagePullSecrets": [{"name": "registry"}],
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "spot", "operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "env": [{"name": "TOOLWRIGHT_MODEL", "value": "openai:gpt-6.1-terra"}],
+    "envFrom": [{"configMapRef": {"name": "more"}}],
+    "volumes": [{"name": "keys", "secret": {"secretName": "keys"}}],
+    "volumeMounts": [{"name": "keys", "mountPath": "/run/secrets", "readOnly": True}],
+    "podAnnotations": {"prometheus.io/scrape": "true"},
+    "serviceAnnotations": {"example.com/internal": "true"},
+    "preStopSeconds": 7,
+}
+
+
+def test_what_clusters_need_of_pods_is_passed_to_the_nodes_and_the_upgrade(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(MORE), encoding="utf-8")
+    done = helm("template", "shop", CHART, "--values", tmp_path / "values.yaml", "--set", "nats.enabled=true")
+    assert done.returncode == 0, done.stderr
+    resources = [each for each in yaml.safe_load_all(done.stdout) if each]
+    for version in ("1.25", "1.37"):
+        for each in resources:
+            kubernetes_validate.validate(each, version, strict=True)
+    found = {f"{each['kind']} {each['metadata']['name']}": each for each in resources}
+    nodes, job, nats = found["Deployment shop"], found["Job shop-upgrade"], found["Deployment shop-nats"]
+    for each in (nodes, job, nats):
+        pod = each["spec"]["template"]["spec"]
+        assert pod["enableServiceLinks"] is False
+        assert {
+            name: pod[name] for name in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity")
+        }.items() <= (MORE.items())
+    for each in (nodes, job):
+        of_container, pod = container(each), each["spec"]["template"]["spec"]
+        assert of_container["env"][-1:] == MORE["env"]
+        assert of_container["envFrom"] == [{"secretRef": {"name": "toolwright"}}, *MORE["envFrom"]]
+        assert of_container["volumeMounts"][1:] == MORE["volumeMounts"]
+        assert pod["volumes"][1:] == MORE["volumes"]
+    assert nodes["spec"]["template"]["metadata"]["annotations"] == MORE["podAnnotations"]
+    assert found["Service shop"]["metadata"]["annotations"] == MORE["serviceAnnotations"]
+    assert container(nodes)["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "7"]
+
+
+def test_a_pod_has_time_to_leave_its_service_and_to_stop() -> None:
+    values: Any = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    assert MORE.keys() <= values.keys()
+    cluster = Settings(database_url="postgresql://db/x", cluster="postgres")
+    longest = values["preStopSeconds"] + cluster.drain_seconds + REQUEST_GRACE + GRACE
+    pod = rendered()["Deployment shop"]["spec"]["template"]["spec"]
+    assert cluster.drain_seconds > 0
+    assert longest < pod["terminationGracePeriodSeconds"]
 
 
 @pytest.mark.anyio

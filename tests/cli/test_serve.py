@@ -32,6 +32,31 @@ def test_an_app_is_served_until_ctrl_c(shell: Shell) -> None:
         assert server.end() == 0
 
 
+def test_a_stopped_server_is_not_ready_before_it_closes_its_port(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_STOP_DELAY"] = "10m"
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        url = url_of(server)
+        assert httpx2.get(f"{url}/ready", trust_env=False, timeout=60).status_code == 200
+        server.process.send_signal(signal.SIGTERM)
+        server.until("It accepts requests for 600 s more")
+        answer = httpx2.get(f"{url}/ready", trust_env=False, timeout=60)
+        assert (answer.status_code, answer.json()["error"]) == (503, "This process is stopping.")
+        assert httpx2.get(f"{url}/live", trust_env=False, timeout=60).status_code == 200
+        body = {"agentId": "helper"}
+        assert httpx2.post(f"{url}/api/threads", json=body, trust_env=False, timeout=60).status_code == 201
+        server.process.send_signal(signal.SIGTERM)  # a second one does not wait
+        assert server.end() == 0
+
+
+def test_a_stopped_server_ends_after_its_delay(shell: Shell) -> None:
+    shell.env["TOOLWRIGHT_STOP_DELAY"] = "1s"
+    with shell.start("serve", "app:app", "--port", "0") as server:
+        url_of(server)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.end() == 0
+        assert "It accepts requests for 1 s more" in server.shown
+
+
 def test_an_agent_is_served_as_it_is(shell: Shell) -> None:
     shell.write("alone.py", "import toolwright as tw\n\nagent = tw.Agent('helper', instructions='Help.')\n")
     with shell.start("serve", "alone:agent", "--port", "0") as server:

@@ -131,11 +131,16 @@ FIRING: dict[str, dict[str, tuple[float, float]]] = {  # a figure's value, and i
 }
 
 
-def evaluate(folder: Path, series: Mapping[str, str], firing: Sequence[str]) -> None:
-    """Evaluate the rules over series in Prometheus' notation. Exactly these alerts must fire at their end."""
+def promtool() -> str:
+    """Return the path of Prometheus' own program."""
     program = shutil.which("promtool")
     if program is None:
         missing("There is no program `promtool`: Debian's package `prometheus` has it.")
+    return program
+
+
+def evaluate(folder: Path, series: Mapping[str, str], firing: Sequence[str]) -> None:
+    """Evaluate the rules over series in Prometheus' notation. Exactly these alerts must fire at their end."""
     samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in firing]
     expected = {
         "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
@@ -149,7 +154,8 @@ def evaluate(folder: Path, series: Mapping[str, str], firing: Sequence[str]) -> 
     }
     rules = {"rule_files": [str(DEPLOY / "prometheus" / "alerts.yaml")], "evaluation_interval": f"{SECONDS}s"}
     (folder / "rules.yaml").write_text(yaml.safe_dump(rules | {"tests": [case]}), encoding="utf-8")
-    done = subprocess.run([program, "test", "rules", folder / "rules.yaml"], capture_output=True, text=True)
+    command = [promtool(), "test", "rules", folder / "rules.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -210,9 +216,37 @@ def test_every_alert_has_figures_for_which_it_fires() -> None:
     assert [rule["alert"] for rule in RULES] == list(FIRING)
 
 
-def test_the_scrape_uses_a_key_of_its_own() -> None:
+async def test_the_scrape_sends_a_key_of_its_own_as_every_prometheus_can(tmp_path: Path) -> None:
     [job] = SCRAPE["scrape_configs"]
     assert scope_of("GET", job["metrics_path"]) == "metrics"
-    assert list(job["http_headers"]) == ["x-secret-key"]
+    assert list(job["authorization"]) == ["credentials_file"]  # sent as a bearer token
     assert all((DEPLOY / "prometheus" / name).exists() for name in SCRAPE["rule_files"])
     assert f'job="{job["job_name"]}"' in RULES[0]["expr"]
+    watching, keys = counting(), ("scraper(metrics)=sk_0123456789abcdef", "sk_all_0123456789abcdef")
+    async with (
+        at_work(tw.App(), watching) as rt,
+        served(rt, secret_keys=keys) as port,
+        httpx2.AsyncClient() as http,
+    ):
+        for path, credentials, status in (
+            ("/metrics", "Bearer sk_0123456789abcdef", 200),
+            ("/metrics", "bearer  sk_all_0123456789abcdef", 200),
+            ("/metrics", "Bearer wrong", 401),
+            ("/metrics", "Bearer", 401),
+            ("/metrics", "Basic sk_0123456789abcdef", 401),
+            ("/api/agents", "Bearer sk_all_0123456789abcdef", 401),
+        ):
+            url, headers = f"http://127.0.0.1:{port}{path}", {"Authorization": credentials}
+            assert (await http.get(url, headers=headers)).status_code == status, (path, credentials)
+
+
+def test_promtool_accepts_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk", encoding="utf-8")
+    for name in ("prometheus.yml", "alerts.yaml"):
+        text = (DEPLOY / "prometheus" / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(
+            text.replace("/etc/prometheus/toolwright-key", str(tmp_path / "key")), "utf-8"
+        )
+    command = [promtool(), "check", "config", tmp_path / "prometheus.yml"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -20,6 +20,7 @@ PATIENCE = 3.0  # seconds
 FRESH = 1.0  # seconds for which a result is shared by all callers
 # Seconds between two checks for a process that executes runs.
 SELDOM = 5.0
+STOPPING = "This process is stopping."
 
 Trial: TypeAlias = Callable[[], Coroutine[None, None, None]]
 
@@ -41,6 +42,7 @@ class Health(Carried):
         look_for_worker: Callable[[], Awaitable[str | None]] | None = None,
     ) -> None:
         self._unready = unready
+        self._stopping = False
         self._idle: str | None = None
 
         async def journal() -> None:
@@ -62,11 +64,20 @@ class Health(Carried):
             raise StoreError(" ".join(errors))
 
     async def check_ready(self) -> None:
-        """Raise `StoreError` also if this node of a cluster executes no runs, so that other nodes are used."""
+        """Raise `StoreError` also if this process stops, or is a node of a cluster that executes no runs.
+
+        Requests are then sent to other processes.
+        """
+        if self._stopping:
+            raise StoreError(STOPPING)
         await self.check()
         reason = self._unready()
         if reason is not None:
             raise StoreError(reason)
+
+    def stop(self) -> None:
+        """Report from now on that this process is not ready, because it stops."""
+        self._stopping = True
 
     async def warning(self) -> str | None:
         """Return a warning if no living process executes runs, or None. Requests are served nevertheless."""

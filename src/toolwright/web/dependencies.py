@@ -164,6 +164,21 @@ async def _service(request: Request) -> Caller:
     return caller
 
 
+def bearer_key(request: Request) -> str | None:
+    """Return the secret key that the request sends as a bearer token, or None if it sends other credentials."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" and _keys(request) == (None, None) else None
+
+
+async def _scraper(request: Request) -> Caller:
+    key, public_key = _keys(request)
+    caller = await identified(request, serving_of(request), key or bearer_key(request), public_key)
+    if caller.kind != "service":
+        raise Forbidden("Only a service may do this: it needs a secret key.")
+    refuse_unknown(request)
+    return caller
+
+
 async def _follower(request: Request) -> Caller:
     key, public_key = _keys(request)
     token = request.query_params.get(_TOKEN) or None
@@ -226,6 +241,9 @@ def address_of(connection: HTTPConnection) -> str | None:
 Service = Annotated[Caller, Depends(_service)]
 """A service, with all rights."""
 
+Scraper = Annotated[Caller, Depends(_scraper)]
+"""A service, which can also send its key as a bearer token, as all versions of Prometheus can."""
+
 AnyCaller = Annotated[Caller, Depends(_caller)]
 """A service or a person. `Serving.permits` decides what a person may do."""
 
@@ -240,6 +258,7 @@ _PERSON: Mapping[str, list[str]] = {"publicKey": [], "personToken": []}
 _STREAM: Mapping[str, list[str]] = {"streamToken": []}
 WAYS: Mapping[Callable[..., Any] | None, tuple[Mapping[str, list[str]], ...]] = {
     _service: (_SECRET,),
+    _scraper: (_SECRET,),
     _caller: (_SECRET, _PERSON),
     _follower: (_SECRET, _STREAM, _PERSON),
     _streaming_service: (_SECRET, _STREAM, _PERSON),

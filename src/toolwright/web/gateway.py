@@ -61,7 +61,7 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
         async with opening() as runtime:
             serving.opened = runtime
             try:
-                with _closing_on_signal(serving.options.closing):
+                with _closing_on_signal(serving.options.closing, runtime.health.stop):
                     yield {"runtime": runtime}
             finally:
                 await end_parts(serving)
@@ -71,8 +71,8 @@ def open_gateway(opening: Opening, options: GatewayOptions) -> FastAPI:
 
 
 @contextmanager
-def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
-    """Set `closing` on SIGINT or SIGTERM, then call the process's own handler."""
+def _closing_on_signal(closing: asyncio.Event, stopping: Callable[[], None]) -> Generator[None]:
+    """Call `stopping` and set `closing` on SIGINT or SIGTERM, then call the process's own handler."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are delivered to the main thread; a server in another thread is stopped in other ways
         return
@@ -80,6 +80,7 @@ def _closing_on_signal(closing: asyncio.Event) -> Generator[None]:
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
 
     def close(number: int, frame: FrameType | None) -> None:
+        stopping()
         loop.call_soon_threadsafe(closing.set)
         handler = before[signal.Signals(number)]
         if callable(handler):

@@ -140,7 +140,14 @@ async def serve(
             options = replace(_options(app, settings), insecure=insecure)
             settle_memory()
             application = create_gateway(runtime, options)
-            server = Server(application, options, bound, ready)
+            server = Server(
+                application,
+                options,
+                bound,
+                ready,
+                stopping=runtime.health.stop,
+                drain_seconds=settings.drain_seconds,
+            )
             async with _watching_agents(runtime, settings):
                 try:
                     await server.serve(sockets=[bound])
@@ -178,6 +185,9 @@ class Server(uvicorn.Server):
         bounds: Connections | None = None,
         write_grace: float = WRITE_GRACE,
         head_grace: float = HEAD_GRACE,
+        *,
+        stopping: Callable[[], None] = lambda: None,
+        drain_seconds: float = 0.0,
     ) -> None:
         config = uvicorn.Config(
             application,
@@ -201,9 +211,13 @@ class Server(uvicorn.Server):
         self._closing = options.closing
         self._listener = listener
         self._ready = ready
+        self._report_stopping = stopping
+        self._drain_seconds = drain_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then report the URL."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._listener.listen(BACKLOG)  # uvicorn sets it to the number of connections accepted at once
         if self._ready is not None:
@@ -228,9 +242,21 @@ class Server(uvicorn.Server):
                 signal.signal(each, handler)
 
     def _stop(self, number: int, _: FrameType | None) -> None:
-        """Stop the server; a second Ctrl-C does not wait for requests."""
+        """Stop the server, after a SIGTERM with a delay. A second signal ends the delay.
+
+        A second Ctrl-C does not wait for requests.
+        """
+        self._report_stopping()
+        if number == signal.SIGTERM and self._drain_seconds > 0 and self._loop is not None:
+            delay, self._drain_seconds = self._drain_seconds, 0.0
+            self._loop.call_soon_threadsafe(self._end_later, self._loop, delay)
+            return
         self.force_exit = self.should_exit and number == signal.SIGINT
         self.should_exit = True
+
+    def _end_later(self, loop: asyncio.AbstractEventLoop, delay: float) -> None:
+        log.warning("The server stops. It accepts requests for %g s more, while /ready answers 503.", delay)
+        loop.call_later(delay, setattr, self, "should_exit", True)
 
 
 def url_of(listener: socket.socket) -> str:

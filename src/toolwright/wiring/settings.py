@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import (
     Field,
@@ -32,7 +31,7 @@ from toolwright.core.limits import (
     MAX_RESULT_TEXT,
 )
 from toolwright.core.text import brief, sentence, url_scheme
-from toolwright.core.tools.http.addresses import Allowed, is_loopback
+from toolwright.core.tools.http.addresses import Allowed, has_valid_ports, is_safe_url, names_host
 
 S = TypeVar("S", bound=BaseSettings)
 
@@ -223,6 +222,8 @@ class Settings(BaseSettings):
         retain_events: How long events are kept; None (`forever` in the environment) means without a limit. Default: 7
             days.
         retain_runs: How long a thread is kept after its last run has ended. Default: None, without a limit.
+        stop_delay: How long a server that is stopped (SIGTERM) still accepts requests, while `/ready` answers 503, up
+            to 10 minutes. Default: None, which is 5 seconds if other processes serve the journal, otherwise 0.
     """
 
     model_config = SettingsConfigDict(
@@ -269,6 +270,7 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     retain_events: Annotated[timedelta, Field(gt=timedelta(0))] | None = timedelta(days=7)
     retain_runs: Annotated[timedelta, Field(gt=timedelta(0))] | None = None
+    stop_delay: Annotated[timedelta, Field(ge=timedelta(0), le=timedelta(minutes=10))] | None = None
 
     @classmethod
     def settings_customise_sources(
@@ -313,7 +315,7 @@ class Settings(BaseSettings):
                 raise ValueError(
                     "must be postgres, or URLs of NATS servers (nats://host:4222), separated by commas"
                 )
-            if value != "postgres" and not all(map(_names_host, servers)):
+            if value != "postgres" and not all(map(names_host, servers)):
                 raise ValueError(
                     "each NATS server needs a host, and a port from 1 to 65535 if it has one, as in nats://host:4222"
                 )
@@ -328,7 +330,7 @@ class Settings(BaseSettings):
     @field_validator("node_url")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
-        if value and not (_NODE.fullmatch(value) and _names_host(value)):
+        if value and not (_NODE.fullmatch(value) and names_host(value)):
             raise ValueError(
                 "the URL of this process must be http:// or https://, a host and a port, without a path, as in "
                 "http://10.0.0.3:8000"
@@ -407,7 +409,7 @@ class Settings(BaseSettings):
     def _fetchable(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("jwt_secret") is not None:
             raise ValueError("set either jwt_secret or jwt_jwks_url, not both")
-        if value is not None and not _is_safe(value):
+        if value is not None and not is_safe_url(value):
             raise ValueError(
                 f"the URL must begin with https:// (http:// on this machine only), not {url_scheme(value)!r}"
             )
@@ -444,7 +446,7 @@ class Settings(BaseSettings):
             )
         if value.startswith("sqlite:///") and "?" in value:
             raise ValueError("a SQLite URL has no options: what follows sqlite:/// is the path of the file")
-        if value.startswith("postgres") and not _has_ports(value):
+        if value.startswith("postgres") and not has_valid_ports(value):
             raise ValueError(
                 "the port of a Postgres server must be a number from 1 to 65535; in a user name or password, write the "
                 "characters / ? # @ : as %2F %3F %23 %40 %3A"
@@ -466,9 +468,9 @@ class Settings(BaseSettings):
     def _duration(cls, value: Any) -> Any:  # any input
         return read_duration(value) if isinstance(value, str) else value
 
-    @field_validator("max_outage", mode="before")
+    @field_validator("max_outage", "stop_delay", mode="before")
     @classmethod
-    def _outage(cls, value: Any) -> Any:  # any input
+    def _duration_or_zero(cls, value: Any) -> Any:  # any input
         if not isinstance(value, str):
             return value
         if value.strip() == "0":
@@ -496,7 +498,7 @@ class Settings(BaseSettings):
         for origin in value:
             if origin == "*" and len(value) > 1:
                 raise ValueError("* allows every origin: use it alone, or leave it out")
-            if origin != "*" and not (_ORIGIN.fullmatch(origin) and _names_host(origin)):
+            if origin != "*" and not (_ORIGIN.fullmatch(origin) and names_host(origin)):
                 raise ValueError(
                     f"an origin must be a scheme and a host, as in https://shop.example or http://localhost:5173, "
                     f"without a path, not {origin!r}"
@@ -522,6 +524,13 @@ class Settings(BaseSettings):
         return timedelta(0) if self.database_url.startswith(MEMORY) else OUTAGE
 
     @property
+    def drain_seconds(self) -> float:
+        """Return for how many seconds a stopped server still accepts requests."""
+        if self.stop_delay is not None:
+            return self.stop_delay.total_seconds()
+        return 5.0 if self.cluster is not None or not self.work else 0.0
+
+    @property
     def keyed(self) -> bool:
         """Return whether callers need a key. Otherwise all callers are services on this machine."""
         return bool(self.secret_keys or self.public_keys)
@@ -541,40 +550,11 @@ def _is_fernet_key(key: str) -> bool:
         return False
 
 
-def _names_host(url: str) -> bool:
-    """Return whether the URL has a host, and no invalid port."""
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-def _has_ports(url: str) -> bool:
-    """Return whether the ports in a Postgres URL are valid; there can be several hosts, each with a port."""
-    try:
-        hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
-        return all(urlsplit(f"//{host}").port != 0 for host in hosts)
-    except ValueError:
-        return False
-
-
 def _service_key(entry: str) -> str:
     """Return the key of an entry of the secret keys. Raises `ValueError` for an invalid entry."""
     from toolwright.web.auth.access import ServiceKey  # noqa: PLC0415 - keeps the import light
 
     return ServiceKey.read(entry).key
-
-
-def _is_safe(url: str) -> bool:
-    """Return whether the URL is protected against replaced keys: HTTPS, or this machine."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        parts.port  # noqa: B018 - raises for a port that is none
-    except ValueError:
-        return False
-    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 _WRITTEN = re.compile(r"(\d{1,9})\s*([smhdw]?)", re.ASCII)

@@ -37,7 +37,7 @@ from toolwright.core.text import sentence
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.answers import answer
 from toolwright.web.auth.access import NO_ENTITY, SERVICE, Caller
-from toolwright.web.dependencies import Serving, identified
+from toolwright.web.dependencies import Serving, bearer_key, identified
 from toolwright.web.mcp.calls import ToolCalls
 from toolwright.web.mcp.content import Prompts, Resources
 from toolwright.web.mcp.sessions import (
@@ -390,13 +390,8 @@ class McpEndpoint:
         return None
 
     async def _caller(self, request: Request) -> Caller:
-        key = request.headers.get("x-secret-key")
-        public_key = request.headers.get("x-public-key")
-        authorization = request.headers.get("authorization")
-        if key is None and public_key is None and authorization is not None:
-            scheme, _, token = authorization.partition(" ")
-            key = token.strip() if scheme.lower() == "bearer" else None
-        return await identified(request, self._serving, key, public_key)
+        key, public_key = request.headers.get("x-secret-key"), request.headers.get("x-public-key")
+        return await identified(request, self._serving, key or bearer_key(request), public_key)
 
     async def _open_manager(self) -> StreamableHTTPSessionManager:
         """Return the session manager. It starts with the first request and ends when the server stops."""

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from toolwright.core.errors import NotFound, StoreError, install
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers import ApiResponse, answer, failures, status_of
-from toolwright.web.dependencies import Service, Serving, ServingDep, noun
+from toolwright.web.dependencies import Scraper, Serving, ServingDep, noun
 from toolwright.wire.server import Health
 
 health_router = noun("", "health")
@@ -79,8 +79,11 @@ async def _answer(serving: Serving, check: Callable[[], Awaitable[None]]) -> Api
     }
     | failures(404),
 )
-async def metrics(_: Service, serving: ServingDep) -> Response:
-    """Get metrics of calls, runs, tokens and queues in the Prometheus text format."""
+async def metrics(_: Scraper, serving: ServingDep) -> Response:
+    """Get metrics of calls, runs, tokens and queues in the Prometheus text format.
+
+    The secret key can also be sent as a bearer token.
+    """
     telemetry = serving.runtime.telemetry
     text = None if telemetry is None else await asyncio.to_thread(telemetry.exposition)
     if text is None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -139,3 +140,32 @@ def _plain(host: str) -> str:
         return str(ip_address(bare))
     except ValueError:
         return bare
+
+
+def names_host(url: str) -> bool:
+    """Return whether the URL has a host, and no invalid port."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def has_valid_ports(url: str) -> bool:
+    """Return whether the ports in a Postgres URL are valid; there can be several hosts, each with a port."""
+    try:
+        hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+        return all(urlsplit(f"//{host}").port != 0 for host in hosts)
+    except ValueError:
+        return False
+
+
+def is_safe_url(url: str) -> bool:
+    """Return whether the URL is protected against replaced keys: HTTPS, or this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        parts.port  # noqa: B018 - raises for a port that is none
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
