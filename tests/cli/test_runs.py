@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 
 from tests.cli.shell import Shell
@@ -32,6 +33,7 @@ def agent(name, model, *tools):
 paying = ScriptedModel([{"calls": [{"name": "pay", "args": {"to": "Ann"}}]}, {"text": "Done."}])
 app = tw.App(agents=[agent("clerk", paying, pay), agent("broken", FunctionModel(answer))])
 """
+SPAN = re.compile(r"[\d.]+ m?s|\d+ min \d+ s")
 SERVE = ("serve", "runs_app:app", "--port", "0")
 
 
@@ -65,8 +67,12 @@ def test_runs_are_listed_shown_cancelled_and_retried_beside_a_server(shell: Shel
         failed = asyncio.run(begin(url, "broken", "failed"))
         waiting = asyncio.run(begin(url, "clerk", "waiting"))
         assert [row[:2] for row in listed(shell)] == [[waiting, "waiting"], [failed, "failed"]]
-        [[_, _, _, _, _, error]] = listed(shell, "--status", "failed")
+        [[_, _, _, _, _, lasts, call, error]] = listed(shell, "--status", "failed")
         assert "says no." in error
+        assert (SPAN.fullmatch(lasts) is not None, call) == (True, "")
+        [[*_, lasts, call, error]] = listed(shell, "--status", "waiting")
+        assert SPAN.fullmatch(lasts)
+        assert call.startswith("pay waiting ") and SPAN.fullmatch(call.removeprefix("pay waiting "))
         by_name = ("--app", "runs_app:app", "--agent", "clerk")
         [[run_id, _, name, *_]] = listed(shell, *by_name, "--limit", "1")
         assert (run_id, name) == (waiting, "clerk")

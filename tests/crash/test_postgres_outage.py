@@ -5,11 +5,15 @@ Real callers, a real gateway on loopback, a real server that is killed with SIGK
 
 import asyncio
 import json
+import os
+import re
 import socket
+import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -17,9 +21,11 @@ import pytest
 
 import toolwright as tw
 from tests.api.rig import asking, at_work, outside
-from tests.postgres_server import MortalServer
+from tests.postgres_server import MortalServer, server_url
 from tests.runtime.rig import assert_valid
+from toolwright.adapters.store.postgres.opening import wait_for_postgres
 from toolwright.adapters.system import SystemClock
+from toolwright.core.errors import StoreError
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.gateway import create_gateway
@@ -204,3 +210,43 @@ async def test_callers_are_told_when_postgres_is_silent_and_runs_go_on_when_it_s
             load.stopping = True
         await hand_in_the_rest(runtime, load)
         await check(runtime, load)
+
+
+async def test_a_server_waits_at_its_start_for_a_database_that_is_not_there_yet(tmp_path: Path) -> None:
+    server = await asyncio.to_thread(MortalServer)
+    try:
+        await asyncio.to_thread(server.kill)
+        for command in ("serve", "work"):
+            program = (sys.executable, "-m", "toolwright.cli", command, "waiting_app:app")
+            (tmp_path / "waiting_app.py").write_text(
+                "import toolwright as tw\napp = tw.App()\n", encoding="utf-8"
+            )
+            options = ("--port", "0") if command == "serve" else ()
+            process = await asyncio.create_subprocess_exec(
+                *program,
+                *options,
+                cwd=tmp_path,
+                env=os.environ | {"TOOLWRIGHT_DATABASE_URL": server.url, "PYTHONUNBUFFERED": "1"},
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            assert process.stdout is not None
+            lines = aiter(process.stdout)
+            async with asyncio.timeout(60):
+                while b"Waiting for the database, at most 60 s." not in await anext(lines):
+                    pass
+                await asyncio.to_thread(server.restart)
+                while b"Ctrl-C stops it." not in await anext(lines):
+                    pass
+                process.terminate()
+                assert await process.wait() == 0
+            await asyncio.to_thread(server.kill)
+    finally:
+        await asyncio.to_thread(server.end)
+
+
+async def test_the_wait_for_a_database_is_bounded_and_only_for_one_that_can_come() -> None:
+    with pytest.raises(StoreError, match="The journal on Postgres cannot be used"):
+        await wait_for_postgres("postgresql://me@127.0.0.1:1/x", 0.0)
+    missing = re.sub("/postgres(?=[?])", "/nowhere", server_url())
+    await wait_for_postgres(missing, 60.0)  # the runtime reports it

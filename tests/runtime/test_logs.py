@@ -1,5 +1,6 @@
 """The log reports failures, recoveries and claims, once each, with ids and without secrets."""
 
+import asyncio
 import logging
 from collections.abc import Generator
 
@@ -118,3 +119,26 @@ async def test_a_claim_of_a_worker_is_a_line_and_its_renewals_are_none(lines: li
         await api.post(f"/api/calls/{call_id}/claim", {"worker": "bob", "leaseMs": 5_000}, 409)
     claims = [line for line in lines if "claimed" in line]
     assert claims == [f"INFO toolwright.runtime: The worker 'ann' has claimed the call {call_id} for 5 s."]
+
+
+@pytest.mark.idle_clock
+async def test_a_call_that_lasts_longer_than_a_minute_is_logged_once(lines: list[str]) -> None:
+    @tw.tool(timeout=600.0)
+    async def think(seconds: int) -> str:
+        """Think."""
+        await asyncio.sleep(seconds)
+        return "Thought."
+
+    calls = [{"name": "think", "args": {"seconds": seconds}} for seconds in (50, 250)]
+    model = ScriptedModel([{"calls": [each]} for each in calls] + [{"text": "Done."}])
+    async with running(model, [think]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 500)
+        assert run.status == "completed"
+        [_, slow] = await rig.store.inner.calls(run_id=run.id)
+    [said] = [line for line in lines if "in progress" in line]
+    assert said.startswith(
+        "WARNING toolwright.tools: A call of the tool 'think' has been in progress for 60 s."
+    )
+    assert "is cancelled after 600 s" in said
+    assert run.id in said and slow.id in said

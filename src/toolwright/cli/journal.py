@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich import box
@@ -18,8 +18,9 @@ from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ThreadBusy
 from toolwright.core.journal.units import IDLE
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.text import brief, clean_text, quantity, spelled_out
+from toolwright.core.text import brief, clean_text, quantity, spelled_out, time_span
 from toolwright.core.threads import compaction
+from toolwright.core.threads.call import BEGUN, Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Side
 from toolwright.runtime.health import seconds_since
@@ -128,7 +129,7 @@ def _announce(
     print(f"Only a copy allows a rollback: make one {how}.", flush=True)
 
 
-COLUMNS = ("run", "status", "agent", "thread", "created", "error")
+COLUMNS = ("run", "status", "agent", "thread", "created", "duration", "call", "error")
 NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")
 LONGEST_ERROR = 200  # characters
 
@@ -197,12 +198,18 @@ def list_runs(
     """Print runs of the journal, newest first, as a table; on a pipe, one line of tab-separated values for each."""
     app = _app_for(target, agent)
 
-    async def read() -> Sequence[Run]:
-        async with opened_runtime(read_settings(), app) as rt:
-            return await rt.runs.list(status=status, agent=agent, thread_id=thread_id, limit=limit)
-
     names = {each.id: each.name for each in app.catalog.agents}
-    rows = [_row(each, names.get(each.agent, each.agent)) for each in run(read())]
+
+    async def read() -> list[tuple[str, ...]]:
+        async with opened_runtime(read_settings(), app) as rt:
+            runs = await rt.runs.list(status=status, agent=agent, thread_id=thread_id, limit=limit)
+            now = datetime.now(UTC)
+            return [
+                _row(each, names.get(each.agent, each.agent), await _open_call(rt, each), now)
+                for each in runs
+            ]
+
+    rows = run(read())
     if not rows:
         print("There are no such runs.", file=sys.stderr)
         return
@@ -384,8 +391,20 @@ def _runtime(app: App | None = None) -> AbstractAsyncContextManager[Runtime]:
     return opened_runtime(read_settings(), app or App())
 
 
-def _row(stored: Run, agent: str) -> tuple[str, ...]:
+async def _open_call(rt: Runtime, stored: Run) -> Call | None:
+    """Return the call of the run that was started last and has not finished, or None."""
+    if stored.over:
+        return None
+    calls = await rt.calls.list(status=tuple(BEGUN), run_id=stored.id)
+    return max(calls, key=lambda each: each.started_at or each.created_at, default=None)
+
+
+def _row(stored: Run, agent: str, call: Call | None, now: datetime) -> tuple[str, ...]:
     error = "" if stored.error is None else brief(clean_text(" ".join(stored.error.split())), LONGEST_ERROR)
     code = "" if stored.error_code is None else f"[{stored.error_code}] "
     created = stored.created_at.isoformat(timespec="seconds")
-    return stored.id, stored.status, agent, stored.thread_id, created, code + error
+    began = stored.started_at
+    lasts = "" if began is None else time_span((stored.completed_at or now) - began)
+    since = now if call is None else call.started_at or call.created_at
+    in_progress = "" if call is None else f"{call.name} {call.status} {time_span(now - since)}"
+    return stored.id, stored.status, agent, stored.thread_id, created, lasts, in_progress, code + error

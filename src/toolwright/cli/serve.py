@@ -16,6 +16,7 @@ from toolwright.cli.settings import read_settings, served_app, warn_unknown_vari
 from toolwright.wiring import gateway
 from toolwright.wiring.app import App
 from toolwright.wiring.config import DEFAULT_FILE
+from toolwright.wiring.parts import wait_for_database
 from toolwright.wiring.settings import MEMORY, Settings
 
 PAUSE = 0.5  # seconds between two checks of the files
@@ -170,6 +171,7 @@ def work(target: str | None) -> int:
 
 
 async def _work(app: App, settings: Settings, app_name: str) -> None:
+    await wait_for_database(settings, gateway.DATABASE_PATIENCE)
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import cast
 
@@ -78,6 +79,20 @@ def sentence(text: str) -> str:
 def pydantic_reason(error: Exception) -> str:
     """Return the message of pydantic's error about a type as one sentence, without the link to its documentation."""
     return sentence(" ".join(str(error).partition("For further information")[0].split()))
+
+
+def time_span(span: timedelta) -> str:
+    """Return a time span as text: `250 ms`, `1.5 s`, `3 min 5 s` or `26 h 10 min`."""
+    seconds = max(0.0, span.total_seconds())
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
 
 
 def quantity(number: int | float, noun: str) -> str:

@@ -32,7 +32,7 @@ from toolwright.web.options import GatewayOptions, OpenPart
 from toolwright.wiring.app import App
 from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connections, HttpConnection
 from toolwright.wiring.lazy import NamedModels, open_console, open_mcp
-from toolwright.wiring.parts import clock_of, warn_about_agents
+from toolwright.wiring.parts import clock_of, wait_for_database, warn_about_agents
 from toolwright.wiring.settings import Settings
 
 if sys.platform == "win32":
@@ -81,6 +81,7 @@ KEEP_ALIVE_TIMEOUT = (
     75  # seconds that an idle connection stays open: longer than the usual timeout of clients and proxies
 )
 BACKLOG = 2048  # connections waiting to be accepted
+DATABASE_PATIENCE = 60.0  # seconds that a starting server waits for its database
 REQUEST_GRACE = 5  # seconds that requests in progress have to end when the server stops
 
 
@@ -136,6 +137,7 @@ async def serve(
         raise_file_limit()
         if not insecure:
             _check_reach(bound, settings)
+        await wait_for_database(settings, DATABASE_PATIENCE)
         async with app.runtime(settings, grace=grace) as runtime:
             options = replace(_options(app, settings), insecure=insecure)
             settle_memory()

@@ -8,6 +8,7 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from os import getpid
 from pathlib import Path
 from socket import gethostname
@@ -472,6 +473,13 @@ def check_exists(database: Path) -> None:
     """Raise `NotFound` if the database does not exist, for commands that need an existing one."""
     if not database.is_file():
         raise NotFound(f"There is no database {str(database)!r}: name it in TOOLWRIGHT_DATABASE_URL.")
+
+
+async def wait_for_database(settings: Settings, seconds: float) -> None:
+    """Wait for a Postgres server that does not accept connections yet. Raises `StoreError` after these seconds."""
+    if settings.database_url.startswith("postgres") and find_spec("asyncpg") is not None:
+        opening = import_module("toolwright.adapters.store.postgres.opening")  # lazily: it needs the extra
+        await opening.wait_for_postgres(settings.database_url, seconds)
 
 
 async def open_journal(

@@ -1,12 +1,14 @@
 """Handlers of calls: executed within their run; their results and writes are prepared for the journal."""
 
+import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
-from toolwright.core.concurrency import Supervision
+from toolwright.core.concurrency import Supervision, deadlines_of
 from toolwright.core.env.env import EnvChange
-from toolwright.core.env.logs import CALL_ID
+from toolwright.core.env.logs import CALL_ID, logger
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.files import FileDrafts
 from toolwright.core.journal.store import Store
@@ -28,6 +30,9 @@ from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.state.state import Invoke, RunState
 from toolwright.runtime.threads.thread_tree import children_of
 
+log = logger("toolwright.tools")
+
+SLOW_CALL = 60.0  # seconds after which a call in progress is logged
 ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has before it is cancelled
 
 
@@ -112,11 +117,15 @@ class Handlers:
         seconds = limit_of(tool)
         work = Supervision(running, tool.name, seconds)
         context.abort.within(work, lambda: self._grace(tool, state))
+        loop = asyncio.get_running_loop()
+        deadlines, here = deadlines_of(loop), copy_context()
+        slow = deadlines.add(loop.time() + SLOW_CALL, lambda: here.run(_report_slow, tool))
         try:
             if await work.end():
                 return _with_pauses(work.result(), work.paused_seconds)
             return timed_out(seconds) if seconds is not None and work.cut_off == "time" else None
         finally:
+            deadlines.remove(slow)
             context.abort.left(work)
             await state.close()  # also if the handler was abandoned, or cancelled while it closed the state
 
@@ -199,3 +208,10 @@ def _with_pauses(outcome: Outcome, seconds: float) -> Outcome:
     if not seconds or not isinstance(outcome, Pending) or outcome.task is None or outcome.wait is None:
         return outcome
     return changed(outcome, wait=outcome.wait + seconds)
+
+
+def _report_slow(tool: Tool) -> None:
+    """Log a call that has been in progress for `SLOW_CALL` seconds, with the ids of its run and call."""
+    limit = limit_of(tool)
+    until = "has no time limit" if limit is None else f"is cancelled after {limit:g} s"
+    log.warning("A call of the tool %r has been in progress for %.0f s. It %s.", tool.name, SLOW_CALL, until)

@@ -36,6 +36,9 @@ POOLED = (
     "Postgres directly, or set TOOLWRIGHT_CLUSTER."
 )
 LOCK_SECONDS, LOCK_PAUSE = 1.0, 3.0  # seconds that a migration waits for a lock, and before it retries
+START_PAUSE = 0.5  # seconds between two attempts to reach a server that does not answer yet
+STARTING = (OSError, asyncpg.CannotConnectNowError, asyncpg.PostgresConnectionError)
+"""Errors of a server that is not there yet: no address, no port, or it recovers."""
 MIGRATION_LOCK = 0x746F6F6C_6D696772  # "toolmigr"
 
 
@@ -65,6 +68,30 @@ async def open_postgres(
     except FAULTS as error:
         raise store_error(error) from error
     return SqlStore(driver)
+
+
+async def wait_for_postgres(url: str, seconds: float) -> None:
+    """Wait until the server accepts connections, at most `seconds`. Raises `StoreError` if it still does not.
+
+    Returns at once if it rejects this connection for a reason that does not pass, such as a wrong password.
+    """
+    loop = asyncio.get_running_loop()
+    end, waits = loop.time() + seconds, False
+    while True:
+        try:
+            connection = await connect(url)
+        except STARTING as error:
+            if loop.time() >= end:
+                raise store_error(error) from error
+            if not waits:
+                log.warning("%s Waiting for the database, at most %.0f s.", store_error(error), seconds)
+            waits = True
+            await asyncio.sleep(START_PAUSE)
+        except FAULTS:
+            return
+        else:
+            await connection.close()
+            return
 
 
 async def postgres_revision(url: str, *, locks: bool = False) -> tuple[str | None, str | None]:

@@ -14,7 +14,7 @@ from toolwright.core.broken_rows import all_rows, broken_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results import AttachmentRef
-from toolwright.core.text import brief, quantity
+from toolwright.core.text import brief, quantity, time_span
 from toolwright.core.threads.call import CallStatus
 from toolwright.core.threads.run import Run, Usage
 from toolwright.web.console.dialogs import variables_form
@@ -94,18 +94,7 @@ def price(cost: float | None) -> str:
 
 def span(begin: datetime | None, end: datetime | None) -> str:
     """Format the time between two timestamps. Empty if one of them is missing."""
-    if begin is None or end is None:
-        return ""
-    seconds = max(0.0, (end - begin).total_seconds())
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min"
+    return "" if begin is None or end is None else time_span(end - begin)
 
 
 def joined(*facts: str) -> str:
