@@ -124,7 +124,7 @@ def assemble(
     keys = Keys(store, environment, clock, ids)
     events, results = Events(store, parts.bus, motor), RunResults(store, agents)
     health = _health(parts, settings)
-    streams = RunStreams(events, results)
+    streams = RunStreams(events, results, parts.motor)
     runs = Runs(services, results, streams, agents)
     pending = PendingCalls(services, agents, shared.lineages, shared.keeper, shared.forms)
     mcp_tasks = McpTasks(services, parts.mcp, agents, shared.lineages, pending, membership)

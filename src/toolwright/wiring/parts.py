@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -303,8 +304,16 @@ def warn_without_work(settings: Settings) -> None:
         )
     elif settings.cluster is None:  # a node logs itself why it cannot join
         log.warning(
-            "Another process executes the runs of this database. This one takes over when that one ends."
+            "Another process executes the runs of this database. This one takes over when that one ends. If that is a "
+            "different app, whose agents are not those of this one, give this one a database of its own%s.",
+            "" if settings.sqlite_path is None else f", such as sqlite:///{_program()}.db",
         )
+
+
+def _program() -> str:
+    """Return the name of the program, for the name of a file."""
+    name = Path(sys.argv[0]).stem
+    return name if name.isidentifier() and name != "toolwright" else "my_app"
 
 
 async def _check_key(settings: Settings, store: Store) -> None:

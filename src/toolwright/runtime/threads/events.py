@@ -9,8 +9,10 @@ from typing import TypeAlias
 
 from toolwright.core.agents.run_result import RunDone, RunEvent
 from toolwright.core.broken_rows import ended_early
+from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, Reset
 from toolwright.core.journal.store import Store
+from toolwright.core.json_value import JSON
 from toolwright.core.limits import PageLimit
 from toolwright.core.ports import Bus, Follower, Motor
 from toolwright.core.threads.event import GROWN, Event, Topic
@@ -20,6 +22,8 @@ from toolwright.runtime.threads.results import RunResults
 from toolwright.wire.run_events import RunEvents
 
 PAGE = 500
+MOST_WARNED = 1_000  # maximum number of runs whose missing agents have been logged
+log = logger("toolwright.runtime")
 LOOK_AGAIN = 5.0  # seconds without events after which the journal is read anyway
 LOOK_ABROAD = 0.25  # the same while another process drives the journal
 
@@ -171,9 +175,22 @@ def _check_topic(topic: Topic) -> None:
 class RunStreams:
     """Follows threads and runs."""
 
-    def __init__(self, events: Events, results: RunResults) -> None:
+    def __init__(self, events: Events, results: RunResults, motor: Motor) -> None:
         self._events = events
         self._results = results
+        self._motor = motor
+        self._warned = set[str]()
+
+    def warn_of_missing_agent(self, run_id: str, waiting: JSON) -> None:
+        """Log once that a run which is followed here waits: the process that executes runs does not have its agent.
+
+        `waiting` is that of the run. A process that executes runs logs its own tries.
+        """
+        if not isinstance(waiting, dict) or waiting.get("reason") != "agent" or self._motor.driving:
+            return
+        if run_id not in self._warned and len(self._warned) < MOST_WARNED:
+            self._warned.add(run_id)
+            log.warning("Run %s waits. %s", run_id, waiting.get("error"))
 
     async def thread(self, thread_id: str, after: int | None = None) -> AsyncGenerator[RunEvent]:
         """Yield the values of the thread's events after that number, without end; None starts now."""
@@ -209,5 +226,7 @@ class RunStreams:
     async def _values(self, thread_id: str, events: AsyncIterator[Event]) -> AsyncGenerator[RunEvent]:
         values = RunEvents(self._results)
         async for event in events:
+            if event.run_id is not None:
+                self.warn_of_missing_agent(event.run_id, event.payload.get("waiting"))
             async for each in values.values(thread_id, event.run_id, event.type, event.payload):
                 yield each

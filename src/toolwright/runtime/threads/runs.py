@@ -131,6 +131,7 @@ class Runs(Carried):
         followers: dict[str, Follower] = {}
         with ExitStack() as stack:
             while not (run := await self.get(run_id)).over:
+                self._streams.warn_of_missing_agent(run.id, run.waiting)
                 tree = await self._awaited_runs(run)
                 new = [each.id for each in tree if each.id not in followers]
                 for each in new:
@@ -181,6 +182,7 @@ class Runs(Carried):
         with self._bus.subscribe(Topic(kind="run", id=run_id), types) as follower:
             # Subscribe before the first read: otherwise an event could be missed.
             while not enough(run := await self.get(run_id)):
+                self._streams.warn_of_missing_agent(run.id, run.waiting)
                 await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
             return run
 
