@@ -16,8 +16,9 @@ from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from toolwright.adapters.system import SystemClock
-from toolwright.web.answers import CALLER, answer
+from toolwright.web.answers import answer
 from toolwright.web.options import GatewayOptions
+from toolwright.web.shares import CALLER
 from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connections
 from toolwright.wiring.gateway import Server, connections, listen, raise_file_limit
 

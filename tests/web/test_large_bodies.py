@@ -1,6 +1,7 @@
 """Large bodies: rejected during the upload, validated in a thread, with short error messages."""
 
 import asyncio
+import base64
 import json
 import threading
 from typing import Annotated
@@ -12,10 +13,11 @@ from pydantic import AfterValidator, JsonValue
 
 from tests.api.rig import read, serving
 from toolwright.adapters.system import SystemClock
+from toolwright.core.errors import InvalidRequest
 from toolwright.core.forms import MOST_TOOLS
 from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
-from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
+from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MAX_MESSAGE, MOST_ERRORS
 from toolwright.web.answers import ApiResponse, answer
 from toolwright.web.dependencies import Serving
 from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
@@ -168,6 +170,81 @@ async def test_small_bodies_are_validated_at_once_and_large_ones_in_a_thread() -
         assert (await client.post("/", json={"by": "", "rest": [1] * 1_000})).json() == here
         assert (await client.post("/", json={"by": "", "rest": [1] * 50_000})).json() != here
         assert (await client.post("/", json={"by": "", "rest": "x" * 1_000_000})).json() != here
+
+
+AT_WORK: set[str] = set()
+MOST: list[int] = []
+
+
+def _counted(value: object) -> object:
+    """Record how many bodies are validated in threads at the same time."""
+    AT_WORK.add(threading.current_thread().name)
+    MOST.append(len(AT_WORK))
+    for _ in range(20):
+        threading.Event().wait(0)  # lets other threads run
+    AT_WORK.discard(threading.current_thread().name)
+    return value
+
+
+class Counted(RequestForm):
+    """Records how many bodies are validated at the same time."""
+
+    rest: Annotated[JsonValue, AfterValidator(_counted)]
+
+
+async def test_large_bodies_are_validated_one_at_a_time() -> None:
+    app = FastAPI()
+    app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None)  # type: ignore[arg-type]  # neither is needed here
+
+    async def told(_: Annotated[Counted, Depends(reads(Counted))]) -> str:
+        return "ok"
+
+    app.post("/")(told)
+    MOST.clear()
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://app") as client:
+        answers = await asyncio.gather(
+            *[client.post("/", json={"rest": "x" * 1_000_000}, timeout=60) for _ in range(8)]
+        )
+    assert [answer.status_code for answer in answers] == [200] * 8
+    assert MOST == [1] * 8
+
+
+EMOJI = "\U0001f600"
+
+
+@pytest.mark.parametrize("text", [EMOJI.encode(), b"\\ud83d\\ude00", b"\\n", "ü".encode()])
+async def test_a_body_of_text_that_is_slow_to_parse_is_refused_before_it_is_complete(text: bytes) -> None:
+    async with serving() as api:
+        thread_id = await api.thread()
+        reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
+        head = f"POST /api/threads/{thread_id}/messages HTTP/1.1\r\nHost: localhost\r\n"
+        writer.write(head.encode() + b"Content-Length: 36000000\r\n\r\n")
+        writer.write(b'{"content":"' + text * (30_000_000 // len(text)))  # and nothing more
+        answer = await asyncio.wait_for(reader.readuntil(b"}"), 60)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"more than 4194304 bytes of text in addition to its files" in answer
+        writer.close()
+
+
+async def test_the_text_of_a_message_has_a_length_and_its_files_do_not_count() -> None:
+    async with serving() as api:
+        thread_id = await api.thread()
+        path = f"/api/threads/{thread_id}/messages"
+        longest = EMOJI * (MAX_MESSAGE // 4)
+        for content in (longest + "x", "x" * (MAX_MESSAGE + 1)):
+            shown = read(await api.client.post(path, json={"content": content}), 400)
+            assert shown["details"][0]["path"] == "content"
+            with pytest.raises(InvalidRequest, match="at most 4194304 bytes"):
+                await api.rig.rt.threads.send(thread_id, content)
+        file = {
+            "name": "a.bin",
+            "mimeType": "x/x",
+            "data": base64.b64encode(bytes(range(256)) * 80_000).decode(),
+        }
+        body = json.dumps({"content": longest, "attachments": [file]}, ensure_ascii=False)
+        posted = read(await api.client.post(path, content=body.replace("/", "\\/").encode()), 202)
+        assert posted["message"]["content"] == longest
+        await api.until(posted["runId"], "run.waiting")
 
 
 async def test_names_without_a_similar_one_are_refused_without_a_guess() -> None:

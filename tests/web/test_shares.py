@@ -3,16 +3,23 @@
 import asyncio
 import re
 
+import httpx2
 import pytest
 from starlette.types import Message
 
 import toolwright as tw
 from tests.api.rig import Api, calling, serving
+from tests.api.town import ADA, BOB, town
+from tests.api.town import SERVICE as SERVICE_KEY
+from toolwright import testing
 from toolwright.core.threads.event import Topic
-from toolwright.testing import ScriptedModel
+from toolwright.testing import ManualClock, ScriptedModel
 from toolwright.web.auth.access import SERVICE, Caller
+from toolwright.web.console.console import Console
 from toolwright.web.dependencies import Serving
-from toolwright.web.shares import Rates, Turns
+from toolwright.web.gateway import create_gateway
+from toolwright.web.options import GatewayOptions
+from toolwright.web.shares import Rates, Turns, network_of
 from toolwright.web.streams import AT_ONCE, EventStream
 
 pytestmark = pytest.mark.anyio
@@ -151,3 +158,63 @@ async def test_a_caller_with_many_replays_waits_for_the_others() -> None:
         last = len(order) - order[::-1].index("ada")
         assert last <= 6 * len(one.writes), f"the last write of the other was number {last} of {len(order)}"
         assert len(order) >= 30 * len(one.writes)
+
+
+async def test_a_person_has_a_rate_of_changes_and_others_and_services_are_not_affected() -> None:
+    async with town() as made:
+        parts: Serving = made.api.application.state.serving
+        parts.changes = Rates(3, 0.001, lambda: 0.0)
+        for _ in range(3):
+            await made.post("/api/threads", ADA, {"agentId": "tester"}, 201)
+        refused = await made.api.client.post("/api/threads", headers=ADA, json={"agentId": "tester"})
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "1000"
+        assert refused.json() == {
+            "error": "You have sent too many requests. Try again in 1000 seconds.",
+            "code": "too_many_requests",
+        }
+        for path in ("/api/stream-tokens", f"/api/threads/{made.ids['thread_id']}/messages"):
+            refused = await made.api.client.post(path, headers=ADA, json={"content": "Hi"})
+            assert refused.status_code == 429, path
+        assert len((await made.get("/api/threads", ADA))["threads"]) == 4
+        await made.post("/api/threads", BOB, {"agentId": "tester"}, 201)
+        for _ in range(5):
+            await made.post("/api/threads", SERVICE_KEY, {"agentId": "tester"}, 201)
+
+
+async def test_an_address_whose_sign_ins_fail_waits_before_another_key_is_compared() -> None:
+    clock, key = ManualClock(), "key-with-all-the-rights"
+    options = GatewayOptions(clock=clock, secret_keys=(key,), console=Console)
+
+    async with testing.runtime(tw.App()) as rt:
+        gateway = create_gateway(rt, options)
+
+        async def enter(entered: str, address: str) -> httpx2.Response:
+            transport = httpx2.ASGITransport(gateway, client=(address, 1))
+            async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                return await client.post("/console/sign-in", data={"secret_key": entered})
+
+        for _ in range(10):
+            assert (await enter("wrong", "2001:db8::1")).status_code == 401
+        for entered, address in (("wrong", "2001:db8::1"), (key, "2001:db8::2")):
+            refused = await enter(entered, address)
+            assert refused.status_code == 429 and refused.headers["retry-after"] == "6"
+            assert "Too many sign-ins have failed. Try again in 6 seconds." in refused.text
+        assert (await enter(key, "192.0.2.7")).status_code == 303
+        clock.advance(6)
+        assert (await enter(key, "2001:db8::2")).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:1", "2001:db8::/64"),
+        ("testclient", "testclient"),
+        (None, "-"),
+    ],
+)
+def test_the_addresses_of_one_network_count_together(address: str | None, network: str) -> None:
+    assert network_of(address) == network

@@ -7,9 +7,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import Overloaded, ToolwrightError
-from toolwright.web.answers import BODIES, CALLER, CUT, UNREAD, ApiResponse, UnreadAnswers, answer
+from toolwright.web.answers import BODIES, CUT, UNREAD, ApiResponse, UnreadAnswers, answer
 from toolwright.web.middleware import BodyLimit, answer_error
 from toolwright.web.options import GatewayOptions
+from toolwright.web.shares import CALLER
 
 pytestmark = pytest.mark.anyio
 LARGE = 100_000

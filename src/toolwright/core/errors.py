@@ -31,6 +31,7 @@ ToolwrightError
 │   └── ModelRefused         invalid key or request: a retry does not help
 │       └── ContextTooLong       the request exceeds the model's context; `limit` and `asked` are in tokens
 ├── Overloaded           the server's buffers are full: retry later
+├── TooManyRequests      the caller has used their share: retry later
 ├── KeysUnavailable      the public keys of people's tokens cannot be fetched
 ├── StoreError           the journal cannot be read or written
 ├── Reset                the events after the resume position were deleted; `after` is a new position
@@ -321,6 +322,17 @@ class Overloaded(ToolwrightError):
     """The server's buffers for slow clients are full. Try again later."""
 
     code = "overloaded"
+
+
+class TooManyRequests(ToolwrightError):
+    """Too many requests of one caller. Nothing was done. Try again later."""
+
+    code = "too_many_requests"
+
+    def __init__(self, message: str | None = None, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds after which the next request is accepted."""
 
 
 class KeysUnavailable(ToolwrightError):

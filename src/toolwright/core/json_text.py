@@ -123,7 +123,7 @@ def refuse_halves(value: JSON) -> None:
     while within:
         path, part = within.pop()
         if isinstance(part, str):
-            if _HALF.search(part):
+            if not part.isascii() and _HALF.search(part):  # texts know whether they are ASCII
                 raise HalfCharacter(path)
         elif isinstance(part, list):
             within += [((*path, number), each) for number, each in enumerate(part) if type(each) in _HOLDING]

@@ -78,6 +78,13 @@ def utf8_size(value: JSON) -> int:
         return len(dumps(value))
 
 
+def utf8_longer(text: str, most: int) -> bool:
+    """Return whether the text has more than `most` bytes in UTF-8. Does not look at texts that are surely longer."""
+    if len(text) > most or text.isascii():
+        return len(text) > most
+    return 4 * len(text) > most and len(text.encode("utf-8", "surrogatepass")) > most
+
+
 def has_half_characters(text: str) -> bool:
     """Return whether the text has a lone surrogate, which UTF-8 cannot encode."""
     if text.isascii():

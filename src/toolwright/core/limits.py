@@ -50,6 +50,9 @@ MAX_ID = 1_000
 MAX_DESCRIPTION = 100_000
 """Maximum number of characters of a description."""
 
+MAX_MESSAGE = 4 * 1024 * 1024
+"""Maximum size in bytes of the text of a message: more than models read. Longer texts are sent as files."""
+
 MAX_SYSTEM = 64 * 1024
 """Maximum number of characters of a configured agent's instructions."""
 

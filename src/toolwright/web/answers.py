@@ -19,6 +19,7 @@ from toolwright.core.json_value import JSON, JSONObject, characters, dumps_unesc
 from toolwright.core.limits import PAGE_BYTES
 from toolwright.core.threads.call import ForbiddenMove
 from toolwright.core.threads.event import Event
+from toolwright.web.shares import caller_of
 from toolwright.wire.event import event_json, frame
 from toolwright.wire.shape import Absent, BrokenItem, Shape
 from toolwright.wire.space import channel_event_json
@@ -26,8 +27,6 @@ from toolwright.wire.space import channel_event_json
 MOST_UNREAD = 64 * PAGE_BYTES  # bytes of all callers together
 CUT = "toolwright.cut"
 """ASGI extension with which a server offers to abort a connection immediately."""
-CALLER = "toolwright.caller"
-"""Key in a request's scope of the caller's label, set after the caller is identified."""
 
 
 class Holder(Protocol):
@@ -141,14 +140,6 @@ def cut_off(scope: Scope) -> None:
     cut = scope.get("extensions", {}).get(CUT)
     if cut is not None:
         cut()
-
-
-def caller_of(scope: Scope) -> str:
-    """Return the label of the caller, or the address if the caller is unknown."""
-    label, client = scope.get(CALLER), scope.get("client")
-    if isinstance(label, str) and label:
-        return label
-    return client[0] if client else "-"
 
 
 class Detail(Shape):
@@ -351,6 +342,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.NoRoom: 409,
     errors.CallExpired: 410,
     errors.TooLarge: 413,
+    errors.TooManyRequests: 429,
     errors.CannotServe: INTERNAL,
     errors.MissingExtra: INTERNAL,
     errors.Unwritable: INTERNAL,

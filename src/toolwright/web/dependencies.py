@@ -9,10 +9,12 @@ from fastapi.routing import APIRoute
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import HTTPConnection
 
-from toolwright.core.errors import Forbidden, StoreError, Unauthorized
+from toolwright.core.errors import Forbidden, StoreError, TooManyRequests, Unauthorized
+from toolwright.core.text import quantity
 from toolwright.runtime.runtime import Runtime
-from toolwright.web.answers import CALLER, Frames, Names
+from toolwright.web.answers import Frames, Names
 from toolwright.web.auth.access import (
+    READING,
     STREAM_LIFE,
     Access,
     Caller,
@@ -25,7 +27,12 @@ from toolwright.web.auth.access import (
 from toolwright.web.auth.permits import Permits
 from toolwright.web.options import GatewayOptions, GatewayPart
 from toolwright.web.requests import refuse_unknown
-from toolwright.web.shares import Turns
+from toolwright.web.shares import CALLER, Rates, Turns
+
+MOST_CHANGES = (300, 20.0)
+"""Requests of one person that can change something: at once, and per second after that."""
+MOST_FAILED_SIGN_INS = (10, 1 / 6)
+"""Failed sign-ins from one address: at once, and per second after that."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,13 +40,16 @@ class Serving:
     """The parts of one gateway.
 
     `opened` is its runtime while it is running. `mcp` serves MCP hosts, and `console` serves browsers.
-    Streams read and write pages of events in their callers' turns.
+    Large bodies are parsed, and streams read and write pages of events, in their callers' turns.
     """
 
     options: GatewayOptions
     access: Access
     tokens: OneTimeTokens = field(init=False)
     frames: Mapping[Names, Frames] = field(init=False)
+    parsing: Turns = field(default_factory=Turns)
+    changes: Rates = field(init=False)
+    failed_sign_ins: Rates = field(init=False)
     reading: Turns = field(default_factory=lambda: Turns(4))
     writing: Turns = field(default_factory=Turns)
     opened: Runtime | None = None
@@ -48,7 +58,23 @@ class Serving:
 
     def __post_init__(self) -> None:
         self.frames = {"s3": Frames("s3"), "s4": Frames("s4")}
+        self.changes = Rates(*MOST_CHANGES, self._time)
+        self.failed_sign_ins = Rates(*MOST_FAILED_SIGN_INS, self._time)
         self.tokens = OneTimeTokens(self.options.clock, self.signed_callers("stream token"), STREAM_LIFE)
+
+    def count_change(self, caller: Caller) -> None:
+        """Count a request or an action of a person that can change something. Raises `TooManyRequests`."""
+        if caller.kind != "person":
+            return
+        seconds = self.changes.seconds_until_free(caller.label)
+        if seconds:
+            raise TooManyRequests(
+                f"You have sent too many requests. Try again in {quantity(seconds, 'second')}.", seconds
+            )
+        self.changes.use(caller.label)
+
+    def _time(self) -> float:
+        return self.options.clock.now().timestamp()
 
     async def signing_keys(self, purpose: str) -> Sequence[bytes]:
         """Return the keys that sign texts for a purpose: the first signs, all verify."""
@@ -222,6 +248,8 @@ async def identified(request: Request, serving: Serving, key: str | None, public
 def _let_in(request: Request, caller: Caller) -> Caller:
     """Record the caller for the access log and return it. Raises `Forbidden` if the route requires more rights."""
     request.scope[CALLER] = caller.label
+    if request.method not in READING:
+        serving_of(request).count_change(caller)
     path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     caller.check_scope(scope_of(request.method, path))
     return caller

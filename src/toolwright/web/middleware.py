@@ -22,16 +22,15 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.text import brief, quantity
 from toolwright.web.answers import (
-    CALLER,
     INTERNAL,
     ApiResponse,
     answer,
-    caller_of,
     status_of,
     unfinished_bodies,
 )
 from toolwright.web.options import MAX_BODY, MAX_BODY_WITH_FILES, GatewayOptions
 from toolwright.web.requests import invalid_fields
+from toolwright.web.shares import CALLER, caller_of
 
 log = logging.getLogger("toolwright.web")
 
@@ -59,11 +58,11 @@ def answer_error(error: errors.ToolwrightError) -> ApiResponse:
     if isinstance(error, errors.VariablesRequired):
         body["missing"] = [*error.missing]
         del body["details"]
-    headers = (
-        {"Retry-After": RETRY_AFTER}
-        if isinstance(error, errors.StoreError | errors.KeysUnavailable | errors.Overloaded)
-        else None
-    )
+    headers: dict[str, str] | None = None
+    if isinstance(error, errors.TooManyRequests):
+        headers = {"Retry-After": str(error.retry_after)}
+    elif isinstance(error, errors.StoreError | errors.KeysUnavailable | errors.Overloaded):
+        headers = {"Retry-After": RETRY_AFTER}
     return answer(body, status, headers)
 
 

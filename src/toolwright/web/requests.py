@@ -15,16 +15,24 @@ from pydantic.alias_generators import to_camel
 
 from toolwright.core.checks import invalid_value
 from toolwright.core.env.env import EnvType
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.errors import InvalidRequest, TooLarge
 from toolwright.core.forms import form_error, limit_unknown_fields
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON, LONG_KEY, NOT_WRITABLE, JSONObject, Path, has_long_key, spell
-from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_NAME, MOST_ERRORS, PageLimit
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_MESSAGE, MAX_NAME, MOST_ERRORS, PageLimit
 from toolwright.core.text import brief, sentence
 from toolwright.web.options import GatewayOptions
+from toolwright.web.shares import Turns, caller_of
 
 _QUICK = 64 * 1024
 """Bytes up to which a body is parsed on the event loop, in about a millisecond."""
+
+_MAX_TEXT = MAX_MESSAGE
+"""Bytes of a body with files that can be text which takes long to parse: characters beyond ASCII, and escapes, which
+count twice."""
+_SLASHES = 32
+"""Bytes of base64 for which one is allowed in addition: some programs escape slashes."""
+_QUICK_BYTES = bytes(byte for byte in range(128) if byte != ord("\\"))
 
 _COST = 20
 """Number of bytes that take as long to parse as one JSON value."""
@@ -49,22 +57,25 @@ DEFINITIONS = "#/components/schemas/{model}"
 """Location of schemas in an OpenAPI document."""
 
 
-def reads(form: type[F], times: int = 1) -> Callable[[Request], Awaitable[F]]:
+def reads(form: type[F], times: int = 1, *, files: bool = False) -> Callable[[Request], Awaitable[F]]:
     """Return a dependency that reads the body as `form`. It runs after authentication.
 
-    The body can have `times` as many values as other bodies.
+    The body can have `times` as many values as other bodies. A body with `files` is large because of their base64; its
+    other text is limited.
 
-    The values of a body are counted while it arrives. A large body is parsed and validated in a thread, so that it does
-    not delay other requests.
+    The values of a body are counted while it arrives. A large body is parsed and validated in a thread, one at a time
+    in the turn of its caller, so that it does not delay other requests.
     """
 
     async def read(request: Request) -> F:
         options: GatewayOptions = request.app.state.serving.options
+        parsing: Turns = request.app.state.serving.parsing
         _refuse_other_kinds(request.headers.get("content-type"))
-        body, count = await _body(request, times * options.max_json_values)
+        body, count = await _body(request, times * options.max_json_values, files)
         if len(body) + _COST * count.values <= _QUICK:
             return _form(form, body, count, options.max_nesting)
-        return await asyncio.to_thread(_form, form, body, count, options.max_nesting)
+        async with parsing.take(caller_of(request.scope)):
+            return await asyncio.to_thread(_form, form, body, count, options.max_nesting)
 
     return read
 
@@ -118,15 +129,26 @@ def _refuse_other_kinds(content_type: str | None) -> None:
         raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {quoted}.")
 
 
-async def _body(request: Request, most: int) -> tuple[bytearray, ValueCount]:
-    """Return the whole body. Its values are counted on arrival, and too many are rejected before it is complete."""
-    body, count = bytearray(), ValueCount(most)
+async def _body(request: Request, most: int, files: bool) -> tuple[bytearray, ValueCount]:
+    """Return the whole body. Its values are counted on arrival, and too many are rejected before it is complete.
+
+    Escapes and characters beyond ASCII are counted too, if it is a body with files: one parser call would hold the
+    interpreter for too long.
+    """
+    body, count, slow = bytearray(), ValueCount(most), 0
     async for piece in request.stream():
         try:
             count.add(piece)
         except TooManyValues as error:
             raise _not_json(error) from None
         body += piece
+        if files:
+            slow += len(piece.translate(None, _QUICK_BYTES)) + piece.count(b"\\")
+            if slow > _MAX_TEXT + len(body) // _SLASHES:
+                raise TooLarge(
+                    f"The body has more than {_MAX_TEXT} bytes of text in addition to its files. Attach a longer text "
+                    "as a file."
+                )
     return body, count
 
 
@@ -218,7 +240,7 @@ _LONGEST = 18  # digits: numbers that every journal can store
 
 
 def _storable(text: str) -> str:
-    if _UNSTORABLE.search(text):
+    if "\x00" in text if text.isascii() else _UNSTORABLE.search(text):
         raise ValueError(NOT_WRITABLE)
     return text
 
@@ -238,6 +260,9 @@ def _short_keys(value: dict[str, pydantic.JsonValue]) -> dict[str, pydantic.Json
 
 StorableText = Annotated[str, pydantic.AfterValidator(_storable)]
 """Text that every journal can store."""
+
+MessageText = Annotated[str, pydantic.Field(max_length=MAX_MESSAGE), pydantic.AfterValidator(_storable)]
+"""The text of a message. Its length is validated before its characters."""
 
 Name = Annotated[StorableText, pydantic.Field(max_length=MAX_NAME)]
 """A name, label or other short text."""

@@ -5,6 +5,31 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from starlette.types import Scope
+
+CALLER = "toolwright.caller"
+"""Key in a request's scope of the caller's label, set after the caller is identified."""
+
+
+def caller_of(scope: Scope) -> str:
+    """Return the label of the caller, or the address if the caller is unknown."""
+    label, client = scope.get(CALLER), scope.get("client")
+    if isinstance(label, str) and label:
+        return label
+    return client[0] if client else "-"
+
+
+def network_of(address: str | None) -> str:
+    """Return the address, or the network of an IPv6 address, all of whose addresses one host can use."""
+    try:
+        parsed = ip_address(address or "")
+    except ValueError:
+        return address or "-"
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ip_network((parsed.packed, 64), strict=False))
 
 
 class Turns:

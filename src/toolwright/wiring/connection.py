@@ -13,7 +13,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from toolwright.core.errors import InvalidRequest
-from toolwright.web.answers import CUT, answer, caller_of
+from toolwright.web.answers import CUT, answer
+from toolwright.web.shares import caller_of
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 HEAD_GRACE = 30.0  # seconds within which the head of a request must arrive

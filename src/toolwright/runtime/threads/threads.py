@@ -20,8 +20,16 @@ from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.journal import units
 from toolwright.core.journal.effects import Compact, Hide, Pin
 from toolwright.core.journal.store import Order
-from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, dumps, plain_names, unwritable
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SUMMARY, MOST_NAMES, MOST_PINNED
+from toolwright.core.json_value import (
+    JSON,
+    NOT_WRITABLE,
+    JSONObject,
+    dumps,
+    plain_names,
+    unwritable,
+    utf8_longer,
+)
+from toolwright.core.limits import MAX_ID, MAX_MESSAGE, MAX_NAME, MAX_SUMMARY, MOST_NAMES, MOST_PINNED
 from toolwright.core.results import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text, sentence
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
@@ -386,6 +394,12 @@ class Threads(Carried):
 
     async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> SentMessage:
         """Send a message, as `send` does. Return the stored message."""
+        if isinstance(content, str) and utf8_longer(content, MAX_MESSAGE):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise _invalid_value(
+                "content",
+                f"must have at most {MAX_MESSAGE} bytes",
+                f"A message must have at most {MAX_MESSAGE} bytes. Attach a longer text as a file.",
+            )
         _check(content=content)
         attachments = _checked_files(attachments)
         content = await in_thread_if_large(content, clean_text, content)

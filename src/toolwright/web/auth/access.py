@@ -84,7 +84,7 @@ Scope: TypeAlias = Literal["metrics", "read", "all"]
 """The scope of a service's key. Each scope includes the previous ones."""
 SCOPES: tuple[Scope, ...] = ("metrics", "read", "all")
 _MAY: Mapping[Scope, str] = {"metrics": "read the metrics", "read": "read", "all": "do everything"}
-_READING = ("GET", "HEAD", "OPTIONS")
+READING = ("GET", "HEAD", "OPTIONS")
 _ROUTES: Mapping[str, Scope] = {
     "/metrics": "metrics",
     "/api/stream-tokens": "read",
@@ -100,7 +100,7 @@ _NO_KEY = re.compile(r"[()\s]|=(?!=*$)")
 
 def scope_of(method: str, path: str) -> Scope:
     """Return the scope that a key needs for the route: `read` for routes that only read, `all` for others."""
-    by_method: Scope = "read" if method in _READING else "all"
+    by_method: Scope = "read" if method in READING else "all"
     return _ROUTES.get(path, by_method)
 
 

@@ -18,9 +18,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 
 from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unauthorized
-from toolwright.core.text import brief
+from toolwright.core.text import brief, quantity
 from toolwright.core.tools.tool_ui import ToolUI
-from toolwright.web.answers import CALLER, answer
+from toolwright.web.answers import answer
 from toolwright.web.auth.access import SERVICE, person
 from toolwright.web.console import pages
 from toolwright.web.console.live import ENGINE
@@ -37,6 +37,7 @@ from toolwright.web.console.sign_in import (
 from toolwright.web.console.visit import SCOPE, ConsoleApp, Presence
 from toolwright.web.dependencies import Serving, address_of, person_of
 from toolwright.web.routes.threads import get_file
+from toolwright.web.shares import CALLER, network_of
 
 log = logging.getLogger("toolwright.web")
 
@@ -187,9 +188,17 @@ class Console:
         code = request.query_params.get("link")
         if request.method == "POST":
             form = await form_of(request)
+            failed, address = self._serving.failed_sign_ins, network_of(address_of(request))
+            seconds = failed.seconds_until_free(address)
+            if seconds:
+                error = f"Too many sign-ins have failed. Try again in {quantity(seconds, 'second')}."
+                page = sign_in_page(then, takes_people=takes_people, error=error, status=429)
+                page.headers["Retry-After"] = str(seconds)
+                return page
             try:
                 session = await self._session_of(request, form)
             except (Unauthorized, Forbidden) as error:
+                failed.use(address)
                 return sign_in_page(then, takes_people=takes_people, error=error.message, status=401)
         elif code is not None:
             caller = await self._sessions.links.redeem(code, self._serving.runtime.clients.use_once)

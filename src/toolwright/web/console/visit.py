@@ -252,6 +252,13 @@ class Visit:
             self.sign_in()
             return False
         try:
+            self.site.serving.count_change(self.caller)
+        except ToolwrightError as error:
+            if isinstance(action, Coroutine):
+                action.close()
+            self._complain(error.message)
+            return False
+        try:
             await action
         except Unauthorized:
             self.sign_in()

@@ -32,6 +32,7 @@ from toolwright.web.dependencies import AnyCaller, ServingDep, noun
 from toolwright.web.requests import (
     Id,
     Limit,
+    MessageText,
     Name,
     NewEnv,
     Offset,
@@ -157,7 +158,7 @@ class NewFile(RequestForm):
 class NewMessage(RequestForm):
     """A message to send."""
 
-    content: StorableText
+    content: MessageText
     attachments: Annotated[list[NewFile], Field(max_length=MOST_LISTED)] | None = None
 
 
@@ -264,7 +265,7 @@ async def send_message(
     caller: AnyCaller,
     serving: ServingDep,
     thread_id: Id,
-    new: Annotated[NewMessage, Depends(reads(NewMessage))],
+    new: Annotated[NewMessage, Depends(reads(NewMessage, files=True))],
 ) -> ApiResponse:
     """Send a message, which joins the current run or starts one."""
     await serving.permits.thread(caller, thread_id)
