@@ -115,7 +115,6 @@ def test_routes_that_are_added_later_are_described_as_fastapi_describes_them() -
 LONG_TEXTS = {
     "NewAgent.configJson": "a whole configuration, whose own texts have limits",
     "AgentChange.configJson": "a whole configuration, whose own texts have limits",
-    "NewMessage.content": "what people write, or paste, for a model: bounded by the body",
     "NewFile.data": "a file in base64: bounded by MAX_ATTACHMENT",
     "Submission.error": "the text of a failure: a model is shown MAX_RESULT_TEXT of it",
 }
