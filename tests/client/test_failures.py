@@ -89,7 +89,7 @@ def test_a_retry_after_that_is_no_number_is_passed_over(said: str, seconds: floa
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (502, errors.AnswerLost), (503, errors.Unreachable), (504, errors.AnswerLost), (429, errors.Unreachable),
+        (502, errors.AnswerLost), (503, errors.Unreachable), (504, errors.AnswerLost), (429, errors.TooManyRequests),
         (404, errors.BadAnswer), (410, errors.BadAnswer), (302, errors.BadAnswer), (418, errors.InvalidRequest),
         (599, errors.ServerFailed),
     ],

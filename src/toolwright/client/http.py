@@ -67,7 +67,7 @@ CODES: Mapping[str, Kind] = {
     for each in (*vars(errors).values(), ForbiddenMove)
     if isinstance(each, type) and issubclass(each, errors.ToolwrightError)
 }
-RETRIABLE = (errors.Unreachable, errors.StoreError, errors.ModelUnavailable)
+RETRIABLE = (errors.Unreachable, errors.StoreError, errors.ModelUnavailable, errors.TooManyRequests)
 """Temporary errors: the server, its database or a model is unavailable."""
 
 OK = 200
@@ -84,7 +84,7 @@ _STATUSES: Mapping[int, Kind] = {
     410: errors.CallExpired,
     413: errors.TooLarge,
     422: errors.InvalidRequest,
-    TOO_MANY_REQUESTS: errors.Unreachable,
+    TOO_MANY_REQUESTS: errors.TooManyRequests,
     500: errors.ServerFailed,
     502: errors.AnswerLost,
     503: errors.Unreachable,

@@ -329,10 +329,9 @@ class TooManyRequests(ToolwrightError):
 
     code = "too_many_requests"
 
-    def __init__(self, message: str | None = None, retry_after: int = 1) -> None:
+    def __init__(self, message: str | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds after which the next request is accepted."""
 
 
 class KeysUnavailable(ToolwrightError):

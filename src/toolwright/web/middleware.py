@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from math import ceil
 from time import perf_counter
 
 from fastapi import FastAPI, Request
@@ -60,7 +61,7 @@ def answer_error(error: errors.ToolwrightError) -> ApiResponse:
         del body["details"]
     headers: dict[str, str] | None = None
     if isinstance(error, errors.TooManyRequests):
-        headers = {"Retry-After": str(error.retry_after)}
+        headers = {"Retry-After": str(ceil(error.retry_after or 1))}
     elif isinstance(error, errors.StoreError | errors.KeysUnavailable | errors.Overloaded):
         headers = {"Retry-After": RETRY_AFTER}
     return answer(body, status, headers)
