@@ -16,6 +16,7 @@ from toolwright.core.errors import (
     NotFound,
     StoreError,
     ToolwrightError,
+    TooManyRequests,
     Unreachable,
 )
 
@@ -93,7 +94,7 @@ async def test_what_was_deleted_when_the_answer_was_lost_is_deleted(name: str) -
 @pytest.mark.parametrize("name", ONCE)
 async def test_what_was_refused_before_it_was_read_is_sent_again_whatever_it_is(name: str) -> None:
     async with Stub(LIMITED) as stub, client_of(stub.port, pause=(pauses := Pauses())) as client:
-        with pytest.raises(Unreachable):
+        with pytest.raises(TooManyRequests):
             await ONCE[name](client)
     assert (len(stub.asked), pauses.asked) == (4, [7.0, 7.0, 7.0])
 
