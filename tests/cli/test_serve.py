@@ -4,6 +4,10 @@ import asyncio
 import json
 import re
 import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
 
 import httpx2
 import pytest
@@ -55,6 +59,38 @@ def test_a_stopped_server_ends_after_its_delay(shell: Shell) -> None:
         server.process.send_signal(signal.SIGTERM)
         assert server.end() == 0
         assert "It accepts requests for 1 s more" in server.shown
+
+
+def test_connections_without_a_free_descriptor_are_one_line(shell: Shell) -> None:
+    command = f"ulimit -n 48; exec {sys.executable} -m toolwright.cli serve --port 0"
+    with (
+        subprocess.Popen(
+            ["sh", "-c", command],
+            cwd=shell.folder,
+            env={**shell.variables(), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process,
+        ExitStack() as stack,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stack.callback(process.kill)
+        server = Running(process, process.stdin, process.stdout)
+        url = url_of(server)
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        with ExitStack() as callers:
+            for _ in range(100):
+                callers.enter_context(socket.create_connection(address, timeout=60))
+            server.until(
+                "New connections wait: [Errno 24] Too many open files. Raise the limit of open files"
+            )
+        assert httpx2.get(f"{url}/live", trust_env=False, timeout=60).status_code == 200
+        process.terminate()
+        assert server.end() == 0
+        assert "Logging error" not in server.shown
+        assert "Traceback" not in server.shown
 
 
 def test_an_agent_is_served_as_it_is(shell: Shell) -> None:

@@ -132,7 +132,9 @@ def spelled_out(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "backslashreplace").decode(), text)
+    return _UNSEEN.sub(
+        lambda match: repr(match[0])[1:-1], text
+    )  # a codec could have to be loaded from a file
 
 
 _HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")

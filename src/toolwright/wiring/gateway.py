@@ -11,10 +11,11 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from errno import EADDRINUSE
+from errno import EADDRINUSE, EMFILE, ENFILE
 from functools import partial
 from importlib import import_module
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -81,6 +82,7 @@ KEEP_ALIVE_TIMEOUT = (
     75  # seconds that an idle connection stays open: longer than the usual timeout of clients and proxies
 )
 BACKLOG = 2048  # connections waiting to be accepted
+REFUSALS_PAUSE = 60.0  # seconds between two reports of connections without a file descriptor
 DATABASE_PATIENCE = 60.0  # seconds that a starting server waits for its database
 REQUEST_GRACE = 5  # seconds that requests in progress have to end when the server stops
 
@@ -114,6 +116,26 @@ def gateway(app: App, settings: Settings) -> FastAPI:
     return open_gateway(lambda: app.runtime(settings), _options(app, settings))
 
 
+class _Refusals:
+    """Exception handler of a server's event loop: logs connections without a file descriptor once a minute.
+
+    asyncio reports each of them with a traceback, hundreds a second.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in (EMFILE, ENFILE) and "socket" in context):
+            loop.default_exception_handler(context)
+        elif loop.time() >= self._next:
+            self._next = loop.time() + REFUSALS_PAUSE
+            log.error(
+                "New connections wait: %s. Raise the limit of open files (ulimit -n, LimitNOFILE).", error
+            )
+
+
 async def serve(
     app: App,
     settings: Settings,
@@ -135,6 +157,7 @@ async def serve(
     bound = listener or listen(host, port)
     with bound:
         raise_file_limit()
+        asyncio.get_running_loop().set_exception_handler(_Refusals())
         if not insecure:
             _check_reach(bound, settings)
         await wait_for_database(settings, DATABASE_PATIENCE)
