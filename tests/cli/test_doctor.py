@@ -3,14 +3,19 @@
 import asyncio
 import base64
 import re
+import shutil
 import socket
 import sqlite3
+import subprocess
+import sys
+import tomllib
 from collections.abc import Sequence
 from importlib.metadata import metadata, version
 from itertools import count
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography.fernet import Fernet
 
 import toolwright as tw
@@ -19,6 +24,7 @@ from tests.models.wire_server import WireServer
 from tests.postgres_server import fresh_database
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.schema import HEAD
+from toolwright.adapters.system import build_version
 from toolwright.cli.doctor import (
     EXTRAS,
     SLOW_ANSWER,
@@ -352,6 +358,41 @@ def test_keys_are_printed_as_lines_of_an_env_file(empty: Shell) -> None:
     assert keys["TOOLWRIGHT_SECRET_KEYS"].startswith("sk_")
     assert len(base64.urlsafe_b64decode(keys["TOOLWRIGHT_ENCRYPTION_KEYS"])) == 32
     assert first != second
+
+
+def test_the_version_of_a_build_changes_with_its_code(empty: Shell) -> None:
+    _, found = findings(empty)
+    assert found["python"][1].endswith(f"toolwright {build_version()}")
+    number, _, digest = build_version().partition("+")
+    assert (number, len(digest)) == (version("toolwright-agents"), 8)
+    package = Path(upkeep.__file__).parents[1]
+    copy = empty.folder / "toolwright"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    program = "from toolwright.adapters.system import build_version; print(build_version())"
+    seen: list[str] = []
+    for change in ("", "# another line\n"):
+        with (copy / "wiring" / "app.py").open("a", encoding="utf-8") as module:
+            module.write(change)
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=empty.folder, capture_output=True, text=True, check=True
+        )
+        seen.append(done.stdout.strip())
+    assert seen[0] == build_version() != seen[1]
+
+
+def test_a_release_has_one_version_everywhere() -> None:
+    root = Path(__file__).parents[2]
+    declared = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    chart = yaml.safe_load((root / "deploy" / "helm" / "Chart.yaml").read_text("utf-8"))
+    assert (chart["version"], chart["appVersion"]) == (declared, declared)
+    changes = (root / "CHANGELOG.md").read_text("utf-8")
+    sections = re.findall(r"^## (\S+)(.*?)(?=^## |\Z)", changes, re.MULTILINE | re.DOTALL)
+    assert sections[0][0] == "Unreleased"
+    assert [name for name, _ in sections[1:2]] in (
+        [declared],
+        [],
+    )  # nothing was released before the first version
+    assert all("\n### Wire\n" in text for _, text in sections)
 
 
 def test_the_version_is_that_of_the_package(empty: Shell) -> None:

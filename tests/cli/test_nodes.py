@@ -16,6 +16,7 @@ from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
 from toolwright.adapters.store.postgres.connection import connect
 from toolwright.adapters.store.postgres.locks import PostgresLock
+from toolwright.adapters.system import build_version
 from toolwright.client import Client, Health
 from toolwright.core.journal.units import IDLE
 
@@ -91,8 +92,9 @@ async def test_one_process_serves_and_another_works(shell: Shell, database: str)
             worker.until, "Toolwright executes the runs of nodes_app:app. Ctrl-C stops it."
         )
         assert await answered(url) == "Done."
-        [(node, _, busy, slots, skew, seen, state, address)] = await asyncio.to_thread(nodes)
+        [(node, shown_version, busy, slots, skew, seen, state, address)] = await asyncio.to_thread(nodes)
         assert (node.startswith("node_"), busy, slots, seen.endswith(" s ago")) == (True, "0", "1000", True)
+        assert shown_version == build_version()
         assert (state, address) == ("living", f"{gethostname()} (pid {worker.process.pid})")
         assert abs(float(skew.removesuffix(" s"))) < 10
         findings = await asyncio.to_thread(found_by_doctor, shell)

@@ -1,6 +1,7 @@
 """The system: its clock, the cluster's clock, generation of time-ordered ids, and the trusted certificates."""
 
 import asyncio
+import hashlib
 import itertools
 import os
 import ssl
@@ -8,10 +9,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 
-from toolwright.core.errors import DefinitionError, StoreError
+from toolwright.core.errors import DISTRIBUTION, DefinitionError, StoreError
 from toolwright.core.text import brief, sentence
 
 COMPARE_EVERY = 5.0  # seconds
@@ -101,6 +103,18 @@ def _draw() -> str:
 
 CERT_FILE, CERT_DIR = "SSL_CERT_FILE", "SSL_CERT_DIR"
 """Variables that name the certificates to trust instead of the system's. The folder counts only without a file."""
+
+
+@cache
+def build_version() -> str:
+    """Return the installed version with the first digits of a digest of its code, such as `0.1.0+0f31a24a`.
+
+    The same code has the same version on every machine, and other code another one, also between two releases.
+    """
+    folder, digest = Path(__file__).parents[1], hashlib.sha256()
+    for module in sorted(folder.rglob("*.py")):
+        digest.update(f"{module.relative_to(folder).as_posix()}\0".encode() + module.read_bytes())
+    return f"{version(DISTRIBUTION)}+{digest.hexdigest()[:8]}"
 
 
 def certificates(environment: Mapping[str, str]) -> str | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from importlib.util import find_spec
 from time import monotonic
 from typing import Literal
@@ -19,11 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from toolwright.adapters.system import certificates
+from toolwright.adapters.system import build_version, certificates
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
 from toolwright.cli.settings import declared, read_settings, the_app
-from toolwright.core.errors import DISTRIBUTION, CannotSeal, ToolwrightError
+from toolwright.core.errors import CannotSeal, ToolwrightError
 from toolwright.core.journal.units import IDLE
 from toolwright.core.model import EXAMPLE_MODEL, ModelRequest, ModelSettings
 from toolwright.core.text import quantity
@@ -79,7 +78,7 @@ class Finding:
 
 def check_installation() -> Iterator[Finding]:
     """Return the versions of Python and Toolwright, and the installed extras."""
-    yield Finding("python", "ok", f"{platform.python_version()}, toolwright {version(DISTRIBUTION)}")
+    yield Finding("python", "ok", f"{platform.python_version()}, toolwright {build_version()}")
     installed = [extra for extra, modules in EXTRAS.items() if all(map(_is_installed, modules))]
     missing = [extra for extra in EXTRAS if extra not in installed]
     more = f"; not installed: {', '.join(missing)}" if missing else ""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from os import getpid
 from pathlib import Path
@@ -23,12 +22,11 @@ from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
-from toolwright.adapters.system import ClusterClock, SystemClock, new_id
+from toolwright.adapters.system import ClusterClock, SystemClock, build_version, new_id
 from toolwright.core.broken_rows import broken_rows
 from toolwright.core.concurrency import start_task
 from toolwright.core.dependencies.scope import Overrides
 from toolwright.core.errors import (
-    DISTRIBUTION,
     CannotUnseal,
     DefinitionError,
     MissingExtra,
@@ -253,7 +251,7 @@ def _motor(
         return EmbeddedMotor(store, clock, lock, concurrency=concurrency, outage=outage, tell=tell)
     leases = import_module("toolwright.adapters.store.postgres.locks").PostgresLeases(
         settings.database_url,
-        version=version(DISTRIBUTION),
+        version=build_version(),
         slots=concurrency,
         keys=cipher.keys,
         files=marker,
