@@ -344,7 +344,7 @@ PARTS: st.SearchStrategy[Any] = st.recursive(  # JSON Schemas
     | st.just({"$ref": "#/definitions/Other"}),
     lambda part: (
         part.map(lambda each: {"type": "array", "items": each})
-        | st.dictionaries(st.sampled_from(NAMES), part, max_size=2).map(
+        | st.dictionaries(st.sampled_from(NAMES), part, min_size=1, max_size=2).map(
             lambda each: {"type": "object", "properties": each, "required": [*each][:1]}
         )
     ),
@@ -490,6 +490,15 @@ def test_a_list_of_nothing_has_items_of_a_form_for_providers_that_want_one() -> 
         ({"type": "array"}, "properties.x takes items of any form"),
         (
             {"type": "object", "properties": {"a": True}, "additionalProperties": {"type": "string"}},
+            "properties.x takes fields of any name",
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "null"}}, "additionalProperties": True},
+            "properties.x takes fields of any name",
+        ),
+        ({"type": "object", "properties": {}}, "properties.x takes fields of any name"),
+        (
+            {"type": "object", "properties": {}, "additionalProperties": True},
             "properties.x takes fields of any name",
         ),
         ({"oneOf": [{"type": "string"}]}, "properties.x.oneOf has no place there"),

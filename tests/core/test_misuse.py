@@ -362,7 +362,7 @@ def test_one_is_no_plural(number: float, said: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["false", 0, None, []])
-@pytest.mark.parametrize("name", ["visible", "is_async", "read_only", "idempotent", "destructive"])
+@pytest.mark.parametrize("name", ["visible", "is_async", "read_only", "idempotent", "destructive", "lenient"])
 def test_a_flag_of_a_tool_that_is_not_true_or_false_is_refused(name: str, wrong: Any) -> None:
     options: Any = {name: wrong}
     doors: list[Callable[[], object]] = [

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 from openai import AsyncOpenAI
+from pydantic import BaseModel, ConfigDict
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -214,6 +215,32 @@ async def test_a_schema_without_strict_form_is_sent_as_it_is_or_is_that_of_a_fin
         wanted: JSONObject = {"type": "json_schema", "name": "answer", "schema": OPEN.schema, "strict": False}
         assert form_of(body) == wanted
         assert "any" not in instructions_of(body)
+
+
+class Extensible(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    title: str
+
+
+class Empty(BaseModel):
+    pass
+
+
+class Around(BaseModel):
+    inner: Extensible
+
+
+@pytest.mark.parametrize("kind", [Extensible, Empty, Around])
+async def test_an_answer_with_fields_of_any_name_is_not_closed(
+    model: PydanticAIModel, server: WireServer, kind: type[BaseModel]
+) -> None:
+    schema = kind.model_json_schema()
+    body = await sent(model, server, request(AnswerSchema(schema=schema)))
+    if model.name.startswith("anthropic"):
+        assert final_tool_of(body) == schema
+    else:
+        form: Any = form_of(body)
+        assert (form["strict"], form["schema"]) == (False, schema)
 
 
 async def test_a_schema_beyond_anthropics_limits_is_that_of_a_final_tool(

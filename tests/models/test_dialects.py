@@ -139,7 +139,7 @@ def test_types_and_references_have_the_shapes_that_providers_document(
 
 BEYOND: list[tuple[JSON, str]] = [
     ({"enum": [{}]}, "enum of objects or lists"),
-    ({"type": "object", "properties": {}, "enum": [{}]}, "enum of objects or lists"),
+    ({"type": "object", "properties": {"a": {"type": "null"}}, "enum": [{}]}, "enum of objects or lists"),
     ({"const": []}, "enum of objects or lists"),
     ({"enum": ["a", 1], "anyOf": [{"type": "string"}]}, "next to an enum of several types"),
     ({"$ref": "#/properties/x"}, "accepts the reference '#/properties/x'"),
@@ -211,7 +211,7 @@ PARTS: st.SearchStrategy[Any] = st.recursive(
             lambda each: {"type": each[1], "items": each[0], "maxItems": 2}
         )
         | st.tuples(
-            st.dictionaries(st.sampled_from("ab"), part, max_size=2),
+            st.dictionaries(st.sampled_from("ab"), part, min_size=1, max_size=2),
             st.sampled_from(["object", ["object", "string"]]),
         ).map(lambda each: {"type": each[1], "properties": each[0], "required": [*each[0]][:1]})
         | st.lists(part, min_size=1, max_size=2).map(lambda each: {"anyOf": each})

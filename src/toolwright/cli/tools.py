@@ -171,6 +171,7 @@ def show_tool(name: str, target: str | None) -> None:
         "readOnly": tool.read_only,
         "idempotent": tool.idempotent,
         "destructive": tool.destructive,
+        "lenient": tool.lenient,
         "requiresApproval": tool.approval is not None,
         "variables": declared_variables(tool),
         "tenvs": declared_tenvs(tool),

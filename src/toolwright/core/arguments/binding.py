@@ -33,12 +33,14 @@ class Builder:
     With `copies` the values share no objects, even if pydantic considers a default immutable. Without `extra` types
     reject unknown fields, as their schema does; otherwise a union would lose the fields. Without `classes` the only
     conversion is from integers to floats, which needs no strict validation once the schema has accepted the value.
+    With `converts` a validator of the type runs first, which can accept values that the schema rejects.
     """
 
     adapter: TypeAdapter[object]
     copies: bool = False
     extra: bool = False
     classes: bool = True
+    converts: bool = False
 
     def build(self, value: JSON) -> object:
         """Return the value, validated strictly from JSON. Raises pydantic's `ValidationError`.
@@ -127,10 +129,20 @@ class Binding:
     """Converts validated arguments into keyword arguments, without coercion.
 
     `state` is the parameter for the `ThreadState`, `dependencies` are the parameters for values of dependencies.
-    `model` is the parameter and builder of `args=Model`.
+    `model` is the parameter and builder of `args=Model`. `converted` are the arguments whose own validators run before
+    pydantic validates them; `converts_model` is true if the model has such validators.
     """
 
-    __slots__ = ("_as_is", "_changed", "_model", "dependencies", "injects", "state")
+    __slots__ = (
+        "_as_is",
+        "_changed",
+        "_model",
+        "converted",
+        "converts_model",
+        "dependencies",
+        "injects",
+        "state",
+    )
 
     def __init__(
         self,
@@ -145,6 +157,10 @@ class Binding:
         self.injects = state is not None or bool(dependencies)
         self._model = model
         self._changed = tuple(argument for argument in arguments if not argument.as_is)
+        self.converted = [
+            each.key for each in arguments if each.builder is not None and each.builder.converts
+        ]
+        self.converts_model = model is not None and model[1].converts
         self._as_is = not self._changed and model is None and not self.injects
 
     def bind(self, arguments: JSONObject) -> dict[str, object]:

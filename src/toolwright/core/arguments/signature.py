@@ -82,6 +82,7 @@ _NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 class Signature:
     """The signature of a handler: the schema of its arguments, and the binding of JSON arguments to parameters.
 
+    `opened` is the schema without the parameters whose own validators convert a value first, or None if there are none.
     `on_loop` is true for async handlers; all others run in a thread. `waits` is false for async handlers without an
     `await` and without dependencies, which the event loop never interrupts.
     """
@@ -90,6 +91,7 @@ class Signature:
     binding: Binding
     on_loop: bool
     waits: bool = True
+    opened: JSONObject | None = None
 
     @property
     def takes_nothing(self) -> bool:
@@ -122,13 +124,27 @@ def read_signature(
         binding = Binding(
             arguments=(), state=parameters.state, model=model, dependencies=parameters.dependencies
         )
-    return signature_of(handler, schema, binding)
+    return signature_of(handler, schema, binding, _opened(schema, binding))
 
 
-def signature_of(handler: Handler, parameters: JSONObject, binding: Binding) -> Signature:
+def signature_of(
+    handler: Handler, parameters: JSONObject, binding: Binding, opened: JSONObject | None = None
+) -> Signature:
     """Return the signature of a handler with a separately declared schema and its own binding."""
     waits = _waits(handler) or bool(binding.dependencies)
-    return Signature(parameters=parameters, binding=binding, on_loop=runs_on_loop(handler), waits=waits)
+    return Signature(
+        parameters=parameters, binding=binding, on_loop=runs_on_loop(handler), waits=waits, opened=opened
+    )
+
+
+def _opened(schema: JSONObject, binding: Binding) -> JSONObject | None:
+    """Return the schema without the parameters that pydantic has to convert before they can be validated."""
+    if binding.converts_model:
+        return {"type": "object"}
+    properties = schema["properties"]
+    if not binding.converted or not isinstance(properties, dict):
+        return None
+    return {**schema, "properties": {**properties, **{name: {} for name in binding.converted}}}
 
 
 class _Parameters:
@@ -255,7 +271,13 @@ def _from_parameters(parameters: _Parameters, tool: str) -> tuple[JSONObject, tu
 
 
 def _builder(adapter: TypeAdapter[object], reader: TypeReader) -> Builder:
-    return Builder(adapter=adapter, copies=reader.shares, extra=reader.extra, classes=reader.classes)
+    return Builder(
+        adapter=adapter,
+        copies=reader.shares,
+        extra=reader.extra,
+        classes=reader.classes,
+        converts=reader.converts,
+    )
 
 
 def _default(

@@ -14,7 +14,7 @@ import typing_extensions
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
 from pydantic.warnings import UnsupportedFieldAttributeWarning
-from pydantic_core import SchemaError
+from pydantic_core import PydanticUndefined, SchemaError
 
 from toolwright.core.arguments.binding import fresh, is_plain_scalar, is_shared, misfit_default
 from toolwright.core.env.env import Secret
@@ -92,12 +92,33 @@ _QUALIFIERS = (
 _TypedDict = typing_extensions.TypedDict
 
 
+def _converts(note: object) -> bool:
+    """Return whether a validator gets values before pydantic validates them, without saying of which type."""
+    if not isinstance(note, pydantic.BeforeValidator | pydantic.WrapValidator):
+        return False
+    return note.json_schema_input_type is PydanticUndefined
+
+
+def _has_converters(kind: Any) -> bool:  # a model or a dataclass
+    """Return whether a class has such validators as methods."""
+    decorators = getattr(kind, "__pydantic_decorators__", None)
+    if decorators is None:
+        return False
+    own = [*decorators.field_validators.values(), *decorators.model_validators.values()]
+    return any(
+        each.info.mode in ("before", "wrap")
+        and getattr(each.info, "json_schema_input_type", PydanticUndefined) is PydanticUndefined
+        for each in own
+    )
+
+
 class TypeReader:
     """Reads the annotations of one tool's parameters and rejects types that a schema cannot express.
 
     `read` returns the annotation for pydantic, and sets flags for the types read so far. `builds`: a value differs from
     its JSON, so pydantic has to build it for the handler. `classes`: it differs in more than its floats. `shares`:
-    built values would share a default. `extra`: one of the types accepts unknown fields.
+    built values would share a default. `extra`: one of the types accepts unknown fields. `converts`: a validator runs
+    before pydantic validates the type, and has declared no `json_schema_input_type`.
     """
 
     def __init__(self, tool: str) -> None:
@@ -105,6 +126,7 @@ class TypeReader:
         self.classes = False
         self.shares = False
         self.extra = False
+        self.converts = False
         self._tool = tool
         self._defaults: list[tuple[Annotation, object, str]] = []
         self._open: list[object] = []
@@ -162,6 +184,7 @@ class TypeReader:
         ]
         if any(not isinstance(note, FieldInfo) for note in notes):
             self.builds = self.classes = True
+        self.converts |= any(map(_converts, notes))
         return Annotated[(self.read(kind, path), *notes)]
 
     def _union(self, members: tuple[object, ...], path: str) -> Annotation:
@@ -236,7 +259,9 @@ class TypeReader:
 
     def _model(self, annotation: Annotation, path: str) -> Annotation:
         self.extra |= annotation.model_config.get("extra") == "allow"
+        self.converts |= _has_converters(annotation)
         for name, field in model_fields(annotation).items():
+            self.converts |= any(map(_converts, field.metadata))
             inner = _nested_path(path, json_name(field, name))
             if not field.is_required() and field.default_factory is None:
                 field_type = (
@@ -249,6 +274,7 @@ class TypeReader:
 
     def _dataclass(self, annotation: Annotation, path: str) -> Annotation:
         self.extra |= getattr(annotation, "__pydantic_config__", {}).get("extra") == "allow"
+        self.converts |= _has_converters(annotation)
         hints = self._hints(annotation, path)
         for field in dataclasses.fields(annotation):
             inner = _nested_path(path, field.name)

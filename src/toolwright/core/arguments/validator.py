@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from toolwright.core.arguments.errors import (
     field_errors,
     type_name,
 )
+from toolwright.core.arguments.lenient import convert
 from toolwright.core.arguments.schema import (
     MOST_ERROR_VISITS,
     MOST_VISITS,
@@ -28,7 +30,7 @@ from toolwright.core.arguments.schema import (
     property_of,
 )
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_text import TooManyValues, ValueCount
+from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, parse_json
 from toolwright.core.json_value import JSON, JSONObject, Path, dumps, has_more_values, plain
 from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_ERRORS
 
@@ -405,14 +407,19 @@ class ArgumentValidator:
     Nothing is coerced: `"10"` is not an integer, `1` is not a boolean or a string. `3.0` is the integer 3. With
     `takes_nothing` any object is accepted and counts as empty. Arguments that the schema accepts are passed to
     `complete`.
+
+    With `lenient`, arguments are converted before they are validated (`core/arguments/lenient.py`). `opened` is the
+    schema without the parameters whose own validators convert a value first: they can accept what `schema` rejects.
     """
 
     __slots__ = (
         "_accepts",
         "_complete",
         "_has_usual_numbers",
+        "_lenient",
         "_light",
         "_name",
+        "_opened",
         "_subschemas",
         "_takes_nothing",
         "_validator",
@@ -420,9 +427,18 @@ class ArgumentValidator:
     )
 
     def __init__(
-        self, schema: JSONObject, name: str, takes_nothing: bool = False, complete: Complete | None = None
+        self,
+        schema: JSONObject,
+        name: str,
+        takes_nothing: bool = False,
+        complete: Complete | None = None,
+        *,
+        lenient: bool = False,
+        opened: JSONObject | None = None,
     ) -> None:
         self.schema = schema
+        self._lenient = lenient
+        self._opened = None if opened is None else Subschemas(opened)
         self._complete = complete
         self._name = name
         self._takes_nothing = takes_nothing
@@ -431,6 +447,10 @@ class ArgumentValidator:
         self._accepts: Callable[[JSONObject], bool] = self._compile_and_validate
         self._light = -1  # longest text whose values the schema certainly allows; set at the first call
         self._has_usual_numbers: NumberCheck | None = None  # set at the second call
+
+    def is_of(self, schema: JSONObject, lenient: bool) -> bool:
+        """Return whether this validator was made for that schema."""
+        return self.schema is schema and self._lenient == lenient
 
     def compile(self) -> CompiledSchema:
         """Return the compiled schema. Raises `DefinitionError` if it is invalid."""
@@ -453,11 +473,13 @@ class ArgumentValidator:
             if text.strip():
                 raise _malformed(error) from error
             arguments = {}  # models send an empty text for a tool without arguments
+        if self._lenient:
+            arguments = self._converted(arguments)
         if type(arguments) is not dict:
             raise InvalidArguments([FieldError((), f"must be a JSON object, not {type_name(arguments)}")])
         if resolve is not None:
             arguments = resolve(arguments)
-        if resolve is not None or len(text) > self._light:
+        if resolve is not None or self._lenient or len(text) > self._light:
             self._check_weight(arguments)
         usual = self._has_usual_numbers
         if usual is not None and usual(arguments) and self._accepts(arguments):
@@ -471,10 +493,29 @@ class ArgumentValidator:
         if self._takes_nothing:
             return {}
         if not self._accepts(arguments):
-            raise InvalidArguments(validation_errors(self.compile(), arguments))
+            return self._read_opened(arguments, special)
         if self._has_usual_numbers is None:
             self._has_usual_numbers = compile_number_check(self._subschemas)
         return normalize(self._subschemas, arguments) if special else arguments
+
+    def _read_opened(self, arguments: JSONObject, special: bool) -> JSONObject:
+        if self._opened is None:
+            raise InvalidArguments(validation_errors(self.compile(), arguments))
+        errors = validation_errors(compile_schema(self._opened.root, self._name), arguments)
+        if errors:
+            raise InvalidArguments(errors)
+        return normalize(self._opened, arguments) if special else arguments
+
+    def _converted(self, arguments: JSON) -> JSON:
+        if isinstance(arguments, str):
+            with suppress(NotJson):  # the whole object as text
+                arguments = parse_json(arguments)
+        if isinstance(arguments, dict):
+            self._check_weight(arguments)
+            arguments = convert(self._subschemas, arguments)
+        if has_more_values(arguments, MAX_JSON_VALUES):
+            raise InvalidArguments([_too_many_values()])
+        return arguments
 
     def _check_weight(self, arguments: JSONObject) -> None:
         """Reject arguments whose validation would take too long. A text has at least as many characters as values."""
@@ -493,7 +534,11 @@ def _count(text: str | bytes) -> None:
     try:
         ValueCount(MAX_JSON_VALUES).add(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
     except TooManyValues:
-        raise InvalidArguments([FieldError((), f"hold more than {MAX_JSON_VALUES} JSON values")]) from None
+        raise InvalidArguments([_too_many_values()]) from None
+
+
+def _too_many_values() -> FieldError:
+    return FieldError((), f"hold more than {MAX_JSON_VALUES} JSON values")
 
 
 def _inspect(value: JSON, path: Path, depth: int) -> bool:

@@ -210,9 +210,12 @@ def _closed_object(schema: JSONObject, path: Path) -> JSONObject:
         if schema.get("maxItems") != 0:
             raise _unsaid(path, "takes items of any form")
         schema = {**schema, "items": {**_NULL}}  # providers require a schema even for empty lists
-    additional = schema.get("additionalProperties", True)
+    additional = schema.get("additionalProperties")
     properties, required = schema.get("properties"), schema.get("required", [])
-    if ("object" in types and properties is None) or not isinstance(additional, bool):
+    takes_nothing_else = additional is False or (
+        additional is None and bool(properties)
+    )  # as most schemas mean it
+    if ("object" in types or properties is not None) and not takes_nothing_else:
         raise _unsaid(path, "takes fields of any name")
     if isinstance(properties, dict) and isinstance(required, list) and not {*required} <= properties.keys():  # type: ignore[misc]  # names
         raise _unsaid(path, "requires fields that it does not describe")

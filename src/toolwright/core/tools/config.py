@@ -32,6 +32,7 @@ FIELDS: Mapping[str, str] = {
     "readOnly": "boolean",
     "idempotent": "boolean",
     "destructive": "boolean",
+    "lenient": "boolean",
     "variables": "array",
     "requiresApproval": "boolean or object",
 }
@@ -134,6 +135,11 @@ def _read(entry: JSONObject, error: AddError, trusted: bool) -> dict[str, Any]:
         error("name", NOT_ONE_LINE)
     if kind == "space" and fine.get("visible") is False:
         error("visible", "must be true for a space tool: people answer it in the space")
+    if kind in ("external", "space") and fine.get("lenient"):
+        error(
+            "lenient",
+            "must not be true for this executionType, which is executed with the recorded arguments",
+        )
     if fine.get("readOnly") and fine.get("destructive"):
         error("destructive", "must not be true for a tool that is readOnly")
     parameters = _schema(fine.get("inputSchema"), str(fine.get("name")), error)
@@ -150,6 +156,7 @@ def _read(entry: JSONObject, error: AddError, trusted: bool) -> dict[str, Any]:
         "read_only": fine.get("readOnly", False),
         "idempotent": fine.get("idempotent", False),
         "destructive": fine.get("destructive", False),
+        "lenient": fine.get("lenient", False),
         "variables": _needed(variables, execution),
         "requires_approval": _approval(fine.get("requiresApproval"), error),
         **({"visible": fine["visible"]} if "visible" in fine else {}),

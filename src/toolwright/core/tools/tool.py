@@ -85,7 +85,7 @@ _WAITING: frozenset[Kind] = frozenset({"external", "space"})
 _SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
 _CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
 _NAMED_ELSEWHERE: frozenset[Kind] = frozenset({*_CONFIGURED, "mcp"})
-_FLAGS = ("visible", "is_async", "read_only", "idempotent", "destructive")
+_FLAGS = ("visible", "is_async", "read_only", "idempotent", "destructive", "lenient")
 _LONGEST = 1e9  # seconds, about thirty years: a deadline that a date can represent
 _BY_KIND = float("nan")  # compared by identity; any other NaN is rejected
 _SHOWN_BY_KIND = cast("bool", object())  # likewise
@@ -126,6 +126,10 @@ class Tool:
         idempotent: Whether repeating a call has no further effect. An interrupted call is repeated (D14).
             Default: False.
         destructive: Whether calls can delete or overwrite. Not together with `read_only`. Default: False.
+        lenient: Whether arguments are converted before they are validated: JSON text to the object or list that the
+            schema requires, the text of a number to the number, and a null for an optional parameter without null to
+            its default. The call is recorded as received. Not for `external` and `space` tools, which are executed
+            with the recorded arguments. Default: False.
         tenvs: pydantic model of the typed values that the thread must have (S2 §9). Default: None.
         variables: Variables that must have values before a call starts (S0 §3). Default: none.
         relation: What a `"prompt"`, `"agent"` or `"mcp"` tool calls. Set by the runtime.
@@ -156,6 +160,7 @@ class Tool:
     read_only: bool = False
     idempotent: bool = False
     destructive: bool = False
+    lenient: bool = False
     tenvs: type[BaseModel] | None = None
     variables: Sequence[Variable] = ()
     relation: Relation | None = None
@@ -188,12 +193,16 @@ class Tool:
         object.__setattr__(self, "result_validator", None)
         if self.meta is not None:
             schema = call_schema(self.name, self.parameters, self.meta, self.latent)
-            object.__setattr__(self, "validator", ArgumentValidator(schema, self.name))
+            object.__setattr__(self, "validator", ArgumentValidator(schema, self.name, lenient=self.lenient))
             object.__setattr__(self, "result_validator", _result_validator(self.name, self.meta, self.latent))
-        elif self.validator is None or self.validator.schema is not self.parameters:
+        elif self.validator is None or not self.validator.is_of(self.parameters, self.lenient):
             signature = self.signature
             validator = ArgumentValidator(
-                self.parameters, self.name, signature is not None and signature.takes_nothing
+                self.parameters,
+                self.name,
+                signature is not None and signature.takes_nothing,
+                lenient=self.lenient,
+                opened=None if signature is None else signature.opened,
             )
             if signature is None:
                 validator.compile()
@@ -329,6 +338,11 @@ def _check(tool: Tool) -> None:
         )
     _check_parameters(tool)
     _check_delivery(tool)
+    if tool.lenient and tool.kind in _WAITING:
+        raise DefinitionError(
+            f"Tool {tool.name!r} of the kind {tool.kind!r} cannot be lenient: it is executed elsewhere, with the "
+            "arguments as recorded."
+        )
     if tool.read_only and tool.destructive:
         raise DefinitionError(f"Tool {tool.name!r} cannot be both read_only and destructive.")
     if tool.kind == "function" and tool.handler is None:
@@ -435,6 +449,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     destructive: bool = False,
+    lenient: bool = False,
     requires_approval: Requirement = None,
 ) -> Callable[[Handler], Tool]: ...
 def tool(
@@ -452,6 +467,7 @@ def tool(
     read_only: bool = False,
     idempotent: bool = False,
     destructive: bool = False,
+    lenient: bool = False,
     requires_approval: Requirement = None,
 ) -> Tool | Callable[[Handler], Tool]:
     """Make a tool from a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
@@ -463,7 +479,9 @@ def tool(
     read as `state.tenvs` (S2 §9); `variables` declares values of the env, read as `await state.env(name)` (S0 §3).
     `timeout` is in seconds, None for no limit. `grace` is the number of seconds that the function may continue after
     its run was cancelled. By default it is cancelled immediately, or after 5 seconds if it has read
-    `state.execution.abort_signal`. Raises `DefinitionError` naming the tool and the invalid path.
+    `state.execution.abort_signal`. With `lenient` the usual mistakes of models in arguments are converted before the
+    validation: JSON text for an object or a list, a number as text, null for an optional parameter. Raises
+    `DefinitionError` naming the tool and the invalid path.
     """
     frame = inspect.currentframe()
     scope: Mapping[str, object] = frame.f_back.f_locals if frame and frame.f_back else {}
@@ -482,6 +500,7 @@ def tool(
             read_only=read_only,
             idempotent=idempotent,
             destructive=destructive,
+            lenient=lenient,
             tenvs=tenvs,
             variables=variables,
             requires_approval=requires_approval,
