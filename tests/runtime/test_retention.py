@@ -111,7 +111,7 @@ async def test_the_home_of_an_agent_is_never_too_old() -> None:
         ("30d", timedelta(days=30)),
         ("12h", timedelta(hours=12)),
         ("90 m", timedelta(minutes=90)),
-        ("3600", timedelta(hours=1)),
+        ("3600s", timedelta(hours=1)),
         ("2W", timedelta(days=14)),
         ("forever", None),
     ],
@@ -125,6 +125,27 @@ def test_durations_are_written_as_one_says_them(written: str, meant: timedelta |
 def test_what_is_no_duration_is_refused(written: str) -> None:
     with pytest.raises(DefinitionError, match="TOOLWRIGHT_RETAIN_RUNS is not valid"):
         Settings.model_validate({"retain_runs": written})
+
+
+DURATIONS = [name for name, field in Settings.model_fields.items() if "timedelta" in str(field.annotation)]
+
+
+@pytest.mark.parametrize("name", DURATIONS)
+def test_a_duration_without_a_unit_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    variable = f"TOOLWRIGHT_{name.upper()}"
+    for written in ("90", " 7 ", "007"):
+        monkeypatch.setenv(variable, written)
+        number = written.strip()
+        with pytest.raises(DefinitionError, match=f"{variable} .*a unit, such as {number}s or {number}d"):
+            Settings()
+    monkeypatch.setenv(variable, "90s")
+    assert getattr(Settings(), name) == timedelta(seconds=90)
+    monkeypatch.delenv(variable)
+    assert getattr(Settings.model_validate({name: 90}), name) == timedelta(seconds=90)
+
+
+def test_every_duration_is_found() -> None:
+    assert {"retain_events", "retain_runs", "max_outage", "stop_delay"} <= {*DURATIONS}
 
 
 def test_nothing_is_kept_for_less_than_no_time() -> None:

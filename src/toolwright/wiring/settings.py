@@ -162,8 +162,8 @@ class Settings(BaseSettings):
     """Settings of a process: keyword arguments, or environment variables with the prefix `TOOLWRIGHT_`.
 
     A keyword argument overrides the variable. In the environment lists are comma-separated, durations are texts such as
-    `30d`, `12h`, `10m` or a number of seconds, and an empty variable means the default. Raises `DefinitionError`, which
-    names each invalid setting.
+    `30d`, `12h`, `10m` or `45s`, and an empty variable means the default; in Python a number is a number of seconds.
+    Raises `DefinitionError`, which names each invalid setting.
 
     Attributes:
         database_url: The journal: `sqlite:///PATH`, `postgresql://…` or `memory://`. Default:
@@ -557,24 +557,27 @@ def _service_key(entry: str) -> str:
     return ServiceKey.read(entry).key
 
 
-_WRITTEN = re.compile(r"(\d{1,9})\s*([smhdw]?)", re.ASCII)
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_WRITTEN = re.compile(r"(\d{1,9})\s*([smhdw])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _MOST = 100 * 365 * 86_400  # so that a date that long ago can be represented
 FOREVER = "forever"
 
 
 def read_duration(text: str) -> timedelta | None:
-    """Parse a duration (`30d`, `12h`, `90m`, `45s` or seconds). Returns None for `forever`.
+    """Parse a duration (`30d`, `12h`, `90m` or `45s`). Returns None for `forever`.
 
-    Raises `ValueError` with examples of durations.
+    Raises `ValueError` with examples of durations. A number without a unit is refused, because days could be meant.
     """
-    if text.strip().lower() == FOREVER:
+    text = text.strip()
+    if text.lower() == FOREVER:
         return None
-    written = _WRITTEN.fullmatch(text.strip().lower())
+    if text.isascii() and text.isdecimal() and text.strip("0"):
+        raise ValueError(f"must be a duration with a unit, such as {brief(text, 20)}s or {brief(text, 20)}d")
+    written = _WRITTEN.fullmatch(text.lower())
     seconds = 0 if written is None else int(written[1]) * _SECONDS[written[2]]
     if not 0 < seconds <= _MOST:
         raise ValueError(
-            f"must be a duration such as 30d, 12h, 90m or 3600 (seconds), up to 100 years, or {FOREVER}, "
+            f"must be a duration such as 30d, 12h, 90m or 45s, up to 100 years, or {FOREVER}, "
             f"not {brief(repr(text), 100)}"
         )
     return timedelta(seconds=seconds)
