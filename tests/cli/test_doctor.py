@@ -50,6 +50,20 @@ def findings(shell: Shell, *arguments: str) -> tuple[int, dict[str, list[str]]]:
     return done.returncode, {what: said for what, *said in rows}
 
 
+@pytest.mark.parametrize("name", ["toolwright.py", "toolwright/__init__.py"])
+def test_a_file_that_hides_the_package_is_named(empty: Shell, name: str) -> None:
+    file = empty.folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("import toolwright as tw\n\napp = tw.App()\n")
+    code, found = findings(empty)
+    assert code == 1
+    assert found["names"] == [
+        "broken",
+        f"{name} has the name of the package, so that programs in this folder import it instead: rename it.",
+    ]
+    assert f"{name} has the name of the package" in empty.refused("serve", "toolwright:app")[1]
+
+
 def test_an_empty_folder_is_healthy_and_stays_empty(empty: Shell) -> None:
     code, found = findings(empty)
     assert code == 0
@@ -343,6 +357,12 @@ def test_a_database_that_newer_code_has_changed_is_refused(empty: Shell) -> None
     place = "sqlite:///toolwright.db"
     assert done.stdout == f"{place} is at revision 9999 of a newer version, which this version can use.\n"
     assert "revision 9999 of a newer version, which this version can use" in empty.run("doctor").stdout
+    for unknown in ("0017b", "abcd", "٩٩٩٩", "99999"):  # no version has or will have it
+        connection.execute("UPDATE alembic_version SET version_num = ?", (unknown,))
+        connection.commit()
+        assert unknown in empty.refused("db", "upgrade")[1]
+        assert f"broken\tThe database is at revision '{unknown}'" in empty.run("doctor").stdout
+    connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.execute("UPDATE compatibility SET least = '9999'")
     connection.commit()
     connection.close()

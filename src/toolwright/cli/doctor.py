@@ -31,7 +31,7 @@ from toolwright.core.tools.http.addresses import is_loopback
 from toolwright.web.auth.access import ServiceKey
 from toolwright.wiring import upkeep
 from toolwright.wiring.app import App
-from toolwright.wiring.config import DEFAULT_FILE
+from toolwright.wiring.config import DEFAULT_FILE, HIDES, hiding_file
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.parts import broker_error, cipher_of, file_store, key_file, node_errors, node_notes
 from toolwright.wiring.settings import MEMORY, Settings, warning
@@ -83,6 +83,13 @@ def check_installation() -> Iterator[Finding]:
     missing = [extra for extra in EXTRAS if extra not in installed]
     more = f"; not installed: {', '.join(missing)}" if missing else ""
     yield Finding("extras", "ok" if installed else "note", f"{', '.join(installed) or 'none'}{more}")
+
+
+def check_names() -> Iterator[Finding]:
+    """Check that no file of this folder hides the package."""
+    hiding = hiding_file()
+    if hiding is not None:
+        yield Finding("names", "broken", f"{hiding} {HIDES}")
 
 
 def _is_installed(module: str) -> bool:
@@ -405,7 +412,7 @@ def doctor(target: str | None, host: str, port: int, *, reach: bool) -> int:
     With `reach`, each model is sent a short request.
     """
     log_briefly()
-    findings = [*check_installation(), *check_variables(os.environ)]
+    findings = [*check_installation(), *check_names(), *check_variables(os.environ)]
     try:
         settings = read_settings()
     except Refusal as refusal:

@@ -42,7 +42,7 @@ from toolwright.wiring.parts import MemoryJournal
 from toolwright.wiring.settings import Settings
 
 DEFAULT_FILE = Path("app.py")
-_OURS = str(Path(__file__).parent.parent)
+_OURS = str(Path(__file__).resolve().parent.parent)
 
 
 def find_app(target: str | None) -> App:
@@ -76,7 +76,19 @@ def load_app(target: str) -> App:
     folder = str(Path.cwd())
     if sys.path[:1] != [folder]:
         sys.path.insert(0, folder)
+    hiding = hiding_file()
+    if hiding is not None and name.split(".")[0] == "toolwright":
+        raise DefinitionError(f"{hiding} {HIDES}")
     return _app_in(_module(name), path or "app")
+
+
+HIDES = "has the name of the package, so that programs in this folder import it instead: rename it."
+
+
+def hiding_file() -> Path | None:
+    """Return the file that programs in the current folder import in place of this package, if any."""
+    files = [Path("toolwright.py"), Path("toolwright/__init__.py")]
+    return next((each for each in files if each.is_file() and each.resolve().parent != Path(_OURS)), None)
 
 
 def _module(name: str) -> ModuleType:

@@ -3,6 +3,7 @@
 import ast
 import fcntl
 import os
+import re
 import sqlite3
 from contextlib import closing
 from importlib import import_module
@@ -21,6 +22,7 @@ LEAST = "0024"
 A migration that only adds to the schema does not change it, so that processes of the previous version continue during
 an upgrade. A migration that removes or changes anything that older code uses sets it to its own revision.
 """
+_NUMBER = re.compile(r"\d{4}", re.ASCII)
 READ_REVISION = "SELECT version_num FROM alembic_version"
 READ_LEAST = "SELECT least FROM compatibility"
 
@@ -33,7 +35,8 @@ def is_current(revision: str | None, least: str | None = None) -> bool:
     """
     if revision is None or revision in REVISIONS:
         return revision == HEAD
-    if least in REVISIONS:
+    is_newer = _NUMBER.fullmatch(revision) is not None and revision > HEAD
+    if is_newer and least in REVISIONS:
         return True
     raise StoreError(
         f"The database is at revision {revision!r}, which this version of toolwright does not know "
