@@ -126,6 +126,17 @@ def test_what_is_broken_is_named(shell: Shell, variable: str, value: str, broken
     assert "hidden" not in str(found)
 
 
+def test_a_key_of_a_provider_that_no_header_takes_is_named_without_its_text(empty: Shell) -> None:
+    empty.env["OPENAI_API_KEY"] = "sk-hidden…"
+    empty.env["TOOLWRIGHT_MODEL"] = "openai:gpt-6-luna"
+    code, found = findings(empty)
+    assert code == 1
+    state, said = found["model"]
+    assert state == "broken"
+    assert "has a key with characters that no HTTP header takes" in said
+    assert "hidden" not in str(found)
+
+
 def test_a_key_that_can_be_guessed_is_refused_by_every_command(shell: Shell) -> None:
     shell.env["TOOLWRIGHT_SECRET_KEYS"] = "sk_0123456789abcdef,short"
     code, found = findings(shell)

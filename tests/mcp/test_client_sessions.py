@@ -181,3 +181,12 @@ async def test_no_approval_is_requested_for_an_abandoned_call_of_another_thread(
         assert "timed out" in (await host.run()).results["plain"]
         ran = await host.run()
     assert "The call has ended: no one can be asked." in ran.results["plain"]
+
+
+HEADERS = [("Authorization", "Bearer é…")]
+
+
+async def test_a_header_of_a_server_can_have_any_letter() -> None:
+    network = AllowedNetwork(resolve, anywhere)
+    async with client(network, httpx2.create_ssl_context(), HEADERS, lambda _: None) as http:
+        assert (b"Authorization", "Bearer é…".encode()) in http.headers.raw

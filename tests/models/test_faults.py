@@ -1,17 +1,21 @@
 """Failures of a provider: retried, or reported in one sentence."""
 
 import asyncio
+import logging
 from contextlib import aclosing
 
 import pytest
 from openai import AsyncOpenAI
+from pydantic_ai.models.instrumented import InstrumentedModel
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from tests.models.asking import MakeModel, answer_of, ask, only, request
-from tests.models.conftest import Pauses
+from tests.models.conftest import WIRES, Pauses
 from tests.models.wire_server import WireCall, WireServer
+from toolwright.adapters.models.embeddings import OpenAIEmbedder
 from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.adapters.models.providers.provider import pause_before
 from toolwright.core.errors import ModelRefused, ModelUnavailable
@@ -162,3 +166,40 @@ def test_pauses_double_up_to_eight_seconds_and_are_half_chance() -> None:
     assert [pause_before(attempt, None, 1.0) for attempt in range(2, 9)] == [0.5, 1, 2, 4, 8, 8, 8]
     assert pause_before(2, None, 0.0) == 0.25
     assert pause_before(2, 0.0, 1.0) == 0.0
+
+
+KEYS = pytest.mark.parametrize("key", ["sk-…", "sk-é", "sk-secret\n", " sk-secret", "sk\x00", "sk-a\tb"])
+
+
+@KEYS
+@pytest.mark.parametrize("name", WIRES)
+def test_a_key_that_no_header_takes_is_refused_when_the_model_is_made(
+    monkeypatch: pytest.MonkeyPatch, name: str, key: str
+) -> None:
+    provider = name.partition(":")[0].partition("-")[0]
+    # a process cannot have a NUL in a variable
+    monkeypatch.setenv(f"{provider.upper()}_API_KEY", key.replace("\x00", "\x01"))
+    with pytest.raises(ModelRefused, match="has a key with characters that no HTTP header takes") as caught:
+        PydanticAIModel(name)
+    assert key.strip() not in caught.value.message and name in caught.value.message
+
+
+@KEYS
+def test_a_model_object_or_an_embedder_with_such_a_key_is_refused(key: str) -> None:
+    native = OpenAIChatModel("m", provider=OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key=key))
+    for made in (native, WrapperModel(native), InstrumentedModel(WrapperModel(native))):
+        with pytest.raises(ModelRefused, match="no HTTP header takes"):
+            PydanticAIModel(made)
+    with pytest.raises(ModelRefused, match="no HTTP header takes"):
+        OpenAIEmbedder("m", key=key, base_url="http://127.0.0.1:9/v1")
+
+
+async def test_the_first_retry_is_logged_with_its_cause_and_its_time(
+    model: PydanticAIModel, server: WireServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.fail(503, "Overloaded", times=2)
+    server.answer(text=("Hi",))
+    with caplog.at_level(logging.WARNING):
+        await ask(model)
+    [record] = caplog.records
+    assert "is unavailable (503): Overloaded. It is asked again in 0.5 s (attempt 2 of 3)." in record.message

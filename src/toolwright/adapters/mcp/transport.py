@@ -200,10 +200,13 @@ def client(
 
     Requests for which no call waits time out after `silence` seconds; a call has its own timeout.
     """
-    own_headers = [(name, text) for name, text in headers if name.lower() != "accept-encoding"]
+    # in UTF-8, as HTTP tools send them: httpx encodes text as ASCII only
+    own_headers = [
+        (name.encode(), text.encode()) for name, text in headers if name.lower() != "accept-encoding"
+    ]
     return httpx2.AsyncClient(
         transport=GuardedTransport(network, tls, lost, silence),
-        headers=[*own_headers, ("Accept-Encoding", "identity")],
+        headers=[*own_headers, (b"Accept-Encoding", b"identity")],
         trust_env=False,
         timeout=None,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx2
 
-from toolwright.adapters.models.resolve import check_provider
+from toolwright.adapters.models.resolve import check_key, check_provider
 from toolwright.adapters.system import check_certificates
 from toolwright.core.errors import ModelError, ModelRefused, ModelUnavailable
 from toolwright.core.text import brief
@@ -19,11 +19,12 @@ _LONGEST = 500  # characters of a provider's message
 class OpenAIEmbedder:
     """Gets vectors of a model from `base_url`, e.g. `https://api.openai.com/v1`. `aclose` closes its connections.
 
-    Raises `DefinitionError` if the trusted certificates cannot be read.
+    Raises `DefinitionError` if the trusted certificates cannot be read, and `ModelRefused` if no header takes the key.
     """
 
     def __init__(self, model: str, *, key: str, base_url: str) -> None:
         check_certificates()
+        check_key(f"The embedder 'openai:{model}'", key)
         self._model = model
         self.name = f"openai:{model}"
         self._client = httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT)

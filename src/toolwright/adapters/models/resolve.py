@@ -48,6 +48,15 @@ def check_provider(name: str) -> None:
     raise ModelRefused(f"{name!r} is a provider's, and this test allows no request to a provider.")
 
 
+def check_key(owner: str, key: str) -> None:
+    """Raise `ModelRefused` if no HTTP header takes the key. The message begins with `owner`, without the key."""
+    if not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise ModelRefused(
+            f"{owner} has a key with characters that no HTTP header takes, such as '…', an accent, a line break or a "
+            "space at its end: set the key itself."
+        )
+
+
 _PYDANTIC_AI = "toolwright.adapters.models.providers.model"
 
 

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, as
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
+from logging import INFO, WARNING
 from typing import Any, TypeAlias, TypedDict
 
 from pydantic_ai.direct import model_request_stream
@@ -37,6 +38,7 @@ from toolwright.adapters.models.providers.provider import (
     Aliases,
     chain_errors,
     check_complete,
+    keys_of,
     pause_before,
     provider_errors,
     provider_model,
@@ -63,7 +65,7 @@ from toolwright.adapters.models.providers.transcript import (
     Transcript,
     cache_settings,
 )
-from toolwright.adapters.models.resolve import check_provider
+from toolwright.adapters.models.resolve import check_key, check_provider
 from toolwright.core.env.logs import internal_errors, logger
 from toolwright.core.errors import DefinitionError, ModelError, ModelUnavailable
 from toolwright.core.json_value import without_surrogates
@@ -84,6 +86,7 @@ from toolwright.core.value import value
 log = logger("toolwright.models")
 
 MAX_ATTEMPTS = 3
+FIRST_RETRY = 2  # the attempt that is announced in the log
 ANTHROPIC_MAX_TOKENS = 16_384
 CACHED_ANSWERS = 64
 _READING = "reading the model's answer"
@@ -179,7 +182,16 @@ class RetryingModel(ABC):
                         log.warning("All models of a chain have failed: %s", "; ".join(reasons))
                     raise await with_named_message(translated, error, request.messages) from error
             number += 1
-            await self._sleep(pause_before(number, _retry_after(translated), self._random()))
+            pause = pause_before(number, _retry_after(translated), self._random())
+            log.log(
+                WARNING if number == FIRST_RETRY else INFO,
+                "%s It is asked again in %.1f s (attempt %d of %d).",
+                translated.message,
+                pause,
+                number,
+                self._max_attempts,
+            )
+            await self._sleep(pause)
             yield AttemptStarted(number=number)
 
     @property
@@ -232,6 +244,8 @@ class PydanticAIModel(RetryingModel):
         self._owned = isinstance(model, str)
         native = adapted(provider_model(model) if isinstance(model, str) else model)
         super().__init__(name or (model if isinstance(model, str) else native.model_id), native, **retries)
+        for key in keys_of(native):
+            check_key(f"The model {self._name!r}", key)
         self._settings: NativeSettings = {**cache_settings(self._model), **_default_settings(self._model)}
         self._sees = self._model.profile.get("supports_image_input", True)
         self._pictures = Pictures()

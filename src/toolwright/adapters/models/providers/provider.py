@@ -22,6 +22,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models.wrapper import WrapperModel
 
 from toolwright.adapters.system import check_certificates
 from toolwright.core.errors import (
@@ -68,6 +69,18 @@ def provider_model(name: str) -> Model:
         raise _unusable(name, error.message) from error
     except Exception as error:
         raise _unusable(name, str(error)) from error
+
+
+_CLIENTS = ("client", "_api_client", "_client_wrapper")
+_KEYS = ("api_key", "auth_token", "token", "_token")
+
+
+def keys_of(model: Model) -> Iterator[str]:
+    """Yield the keys that the clients of the providers' SDKs hold. A key that a function returns is not known yet."""
+    owner: object = model.wrapped if isinstance(model, WrapperModel) else model
+    for name in _CLIENTS:
+        owner = getattr(owner, name, owner)
+        yield from (key for each in _KEYS if isinstance(key := getattr(owner, each, None), str))
 
 
 def missing_sdk(name: str, error: ImportError) -> MissingExtra:
