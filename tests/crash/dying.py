@@ -21,7 +21,7 @@ from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.mcp.servers import McpServers
-from toolwright.core.ports import Lock
+from toolwright.core.ports import Clock, Lock
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
@@ -121,13 +121,17 @@ async def at_work(
     catalog: Catalog,
     executors: Mapping[Kind, Executor] = FUNCTIONS,
     servers: McpServers | None = None,
+    motor_clock: Clock | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Run the app on the journal of the order, which kills the process at the given point."""
+    """Run the app on the journal of the order, which kills the process at the given point.
+
+    The scheduler measures its delays by `motor_clock` if there is one.
+    """
     folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
     lock: Lock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
     store = await opened(journal_url(order), bus)
     killing: Any = KillingStore(store, order.get("kill") or {})  # reads pass through
-    motor = EmbeddedMotor(killing, clock, lock)
+    motor = EmbeddedMotor(killing, motor_clock or clock, lock)
     cipher = KeyFileCipher(folder / "journal.key")
     parts = Parts(
         store=killing,

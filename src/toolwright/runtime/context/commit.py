@@ -232,7 +232,8 @@ class Injected:
 class Changes:
     """The changes of one unit of a run, while they are collected.
 
-    `whole` maps a call to its full result, where the row holds the beginning and a file the rest.
+    `whole` maps a call to its full result, where the row holds the beginning and a file the rest. `is_restart`: calls
+    that a crash interrupted are executed again, which is no progress of the run.
     """
 
     messages: list[Message] = field(default_factory=_empty)
@@ -252,6 +253,7 @@ class Changes:
     whole: Mapping[str, JSON] | None = None
     dropped: tuple[int, ...] = ()
     leaving: Leaving | None = None
+    is_restart: bool = False
 
     def show(self, call_id: str, space_id: str) -> None:
         """Show the call in the space."""

@@ -149,7 +149,7 @@ class RunRecord:
     ) -> Advance:
         """Return the unit of that kind that makes these changes at the time `at`."""
         held = changes.leaving is None
-        if kind is not Takeover and run.lives:
+        if kind is not Takeover and run.lives and not changes.is_restart:
             run = changed(run, lives=0, isolated=0)
         if run.held != held:
             run = changed(run, held=held)

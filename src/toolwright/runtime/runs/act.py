@@ -468,12 +468,13 @@ class Actions:
 
     async def _recover(self, context: RunContext, calls: Sequence[Call]) -> None:
         """Restart calls interrupted by a crash if they can be repeated, or record that their effect is unknown."""
-        changes = Changes()
+        changes = Changes(is_restart=True)
         for call in calls:
             result = self._calls.interrupted(context, call, context.active.by_name)
             if result is None:
                 self._calls.begin_again(context, changes, call)
             else:
+                changes.is_restart = False
                 await self._outcomes.close_interrupted_below(context, changes, call)
                 self._calls.settle(context, changes, call, result)
         if changes.messages:

@@ -139,8 +139,8 @@ class HandlerCalls:
 
     async def _begin_again(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Restart a call during which a process crashed, if it is repeatable; otherwise its effect is unknown (D14)."""
-        changes = Changes()
         result = self._calls.interrupted(context, call, tools)
+        changes = Changes(is_restart=result is None)
         if result is None:
             self._calls.begin_again(context, changes, call)
         else:

@@ -196,7 +196,8 @@ class RunWorker:
                 due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
         lives = run.lives + 1
-        if run.held and lives >= SUSPECT_LIVES and not alone and _executed_app_code(view):
+        suspected = run.held and lives >= SUSPECT_LIVES and _executed_app_code(view)
+        if suspected and not alone and run.cancel_requested_at is None:
             return RetryInIsolation(nth_delay(lives - SUSPECT_LIVES), lives)
         return None
 
