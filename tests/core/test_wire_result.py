@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from tests.behaviour.marks import requirement
 from tests.counting import calls_of_ours
 
-from toolwright.core.json_value import JSONObject
+import toolwright as tw
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import AttachmentRef, ToolResult, unchecked
 from toolwright.core.text import clean_text
 from toolwright.wire import result as wire
-from toolwright.wire.text import clean_json, readable
+from toolwright.wire.text import NO_NUL, clean_json, has_nul, readable
 
 TEXT = st.text(max_size=10)
 SIDE = st.none() | st.integers(1, 9999)
@@ -65,25 +66,51 @@ CLEANED = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(CLEANED, st.lists(CLEANED | st.floats(allow_nan=False, allow_infinity=False))))
 def test_a_structure_reads_as_if_each_text_in_it_were_cleaned(value: JSONObject) -> None:
-    assert json.loads(wire.model_text(ToolResult.ok(value))) == clean_json(value)
+    text = wire.model_text(ToolResult.ok(value))
+    assert text.endswith(f" {NO_NUL}") == has_nul(value)
+    assert json.loads(text.removesuffix(f" {NO_NUL}")) == clean_json(value)
 
 
 def test_keys_that_differ_only_in_invisible_characters_stay_apart() -> None:
     result = ToolResult.ok({"\x00": 1, "": 2, "a": 3, "a\x00": 4, "a\x01": 5, "a (2)": 6})
     apart = {" (2)": 1, "": 2, "a": 3, "a (3)": 4, "a (4)": 5, "a (2)": 6}
-    assert json.loads(wire.model_text(result)) == wire.s3_result(result) == apart
+    text = wire.model_text(result).removesuffix(f" {NO_NUL}")
+    assert json.loads(text) == wire.s3_result(result) == apart
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a\x00b", "ab\n[NUL characters of this result are left out.]"),
+        ({"a": ["\x00b"]}, '{"a":["b"]} [NUL characters of this result are left out.]'),
+        ({"\x00a": 1}, '{"a":1} [NUL characters of this result are left out.]'),
+        ({"a": "\\u0000 \x9b"}, '{"a":"\\\\u0000 "}'),
+        ("\\x00 \\u0000", "\\x00 \\u0000"),
+    ],
+)
+async def test_a_reader_is_told_of_characters_that_are_left_out(value: JSON, text: str) -> None:
+    @tw.tool
+    async def read() -> JSON:
+        """Read a file."""
+        return value
+
+    result = await tw.Toolset([read]).call("read", {})
+    assert wire.model_text(result) == text
+    assert wire.openai_message("c", result)["content"] == wire.anthropic_block("c", result)["content"] == text
+    assert wire.model_text(ToolResult.fail("a\x00")) == f'{{"error":"a"}} {NO_NUL}'
 
 
 def test_a_clean_structure_is_written_without_a_walk_in_python() -> None:
     result = ToolResult.ok({"items": [{"name": "ä", "price": 2.0}, {"name": "b\n"}]})
     with calls_of_ours() as calls:
         wire.model_text(result)
-    assert calls == ["model_text", "readable"]
+    assert calls == ["model_text", "readable_result", "_readable"]
 
 
 @requirement("S2-4.3-6", "S2-4.1-5")
 def test_the_model_reads_text_json_and_errors_without_the_stack() -> None:
-    assert wire.model_text(ToolResult.ok("a\x00b\U000e0041\n\tc\x9b\ud800")) == "ab\n\tc\ufffd"
+    assert wire.model_text(ToolResult.ok("a\x9bb\U000e0041\n\tc\x9b\ud800")) == "ab\n\tc\ufffd"
     assert wire.model_text(ToolResult.ok()) == "null"
     assert wire.model_text(ToolResult.ok({"a": "é"})) == '{"a":"é"}'
     failed = ToolResult.fail(

@@ -10,6 +10,7 @@ from toolwright.adapters.mcp.messages import readable_answer, result_of, takes_l
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.offered import FILE_NAME
 from toolwright.core.results import LARGE, Attachment
+from toolwright.wire.result import model_text
 
 LONG = "A" * (LARGE + 4)
 
@@ -80,7 +81,7 @@ def text(words: str) -> types.TextContent:
         ([text("sunny")], {"result": "sunny"}, "sunny", []),
         ([text('{"a": "b"}')], {"result": '{"a": "b"}'}, '{"a": "b"}', []),
         ([text("one"), text("two")], {"result": "one\ntwo"}, "one\ntwo", []),
-        ([text("a\x00b")], None, "a\x00b\n[NUL characters of this result are left out.]", []),
+        ([text("a\x00b")], None, "a\x00b", []),
         ([text("sunny")], {"result": "rainy"}, {"result": "rainy", "text": "sunny"}, []),
         ([text("[1, 2]")], {"result": [1, 2]}, {"result": [1, 2]}, []),
         ([], {"result": []}, {"result": []}, []),
@@ -266,3 +267,17 @@ def test_structured_content_needs_no_content_beside_it() -> None:
         assert (result.status, result.result) == ("success", {"sum": 3})
     assert readable_answer({}) == {}
     assert readable_answer({"content": "words"}) == {"content": "words"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        types.CallToolResult(content=[text("a\x00b")]),
+        types.CallToolResult(content=[], structured_content={"rows": ["a\x00b"]}),
+        types.CallToolResult(content=[text("Two")], structured_content={"a\x00b": 1}),
+        types.CallToolResult(content=[text("a\x00b")], is_error=True),
+        types.CallToolResult(content=[text("No")], structured_content={"rows": ["\x00"]}, is_error=True),
+    ],
+)
+def test_the_model_is_told_of_left_out_characters(answer: types.CallToolResult) -> None:
+    assert model_text(result_of(answer, None)).count("[NUL characters of this result are left out.]") == 1

@@ -6,7 +6,7 @@ from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import Attachment, AttachmentRef, ToolResult, unchecked
 from toolwright.core.text import clean_text
-from toolwright.wire.text import clean_json, readable
+from toolwright.wire.text import NO_NUL, clean_json, readable_result
 
 
 def result_to_json(result: ToolResult) -> JSONObject:
@@ -97,13 +97,14 @@ def reference_from_json(written: JSONObject) -> AttachmentRef:
 def model_text(result: ToolResult) -> str:
     """Return the text for the model: a success as its text, or as JSON; an error as `{"error", "error_code"?, …}`.
 
-    Control and tag characters are removed. The stack is never included.
+    Control and tag characters are removed; a note says that NUL characters were. The stack is never included.
     """
     if result.status == "error":
-        return readable(error_object(result))
+        return readable_result(error_object(result))
     if isinstance(result.result, str):
-        return clean_text(result.result)
-    return readable(result.result)
+        text = clean_text(result.result)
+        return f"{text}\n{NO_NUL}" if "\x00" in result.result else text
+    return readable_result(result.result)
 
 
 def error_object(result: ToolResult) -> JSONObject:

@@ -78,18 +78,47 @@ def _free_key(name: str, key: str, value: Container[str], cleaned: Container[str
     return candidate
 
 
+NO_NUL = "[NUL characters of this result are left out.]"
+"""The note after a result whose NUL characters a model is not sent, since its text has no control characters."""
+
+
+def has_nul(value: JSON) -> bool:
+    """Return whether a JSON value has a NUL character in one of its texts or keys."""
+    match value:
+        case str():
+            return "\x00" in value
+        case list():
+            return any(map(has_nul, value))
+        case dict():
+            return any(map(has_nul, value)) or any(map(has_nul, value.values()))
+        case _:
+            return False
+
+
 def readable(value: JSON) -> str:
     """Render compact JSON text for a model: one line, without control characters, letters not escaped."""
+    return _readable(value)[0]
+
+
+def readable_result(value: JSON) -> str:
+    """Render a result like `readable`, with a note if it has NUL characters, which are removed."""
+    text, is_changed = _readable(value)
+    return f"{text} {NO_NUL}" if is_changed and has_nul(value) else text
+
+
+def _readable(value: JSON) -> tuple[str, bool]:
+    """Return the text, and whether characters were removed."""
     try:
         text = to_json(value).decode()
     except PydanticSerializationError:  # a lone surrogate
         text = _encode(value)
     # JSON escapes the other control characters
     if text.isascii() and "\\" not in text and "\x7f" not in text:
-        return text
-    if _UNCLEAN.search(text) is not None:
+        return text, False
+    is_unclean = _UNCLEAN.search(text) is not None
+    if is_unclean:
         text = _encode(clean_json(value))
-    return text.translate(_LINE_ENDS) if _LINE_END.search(text) else text
+    return text.translate(_LINE_ENDS) if _LINE_END.search(text) else text, is_unclean
 
 
 def partial_json(text: str) -> JSON:

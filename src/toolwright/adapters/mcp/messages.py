@@ -34,7 +34,6 @@ STRUCTURED = "toolwright/structured"
 MANY_PARTS = 100
 """Content blocks that can be processed within a millisecond."""
 _NO_MATCH = "The result does not match the outputSchema of the tool"
-_NO_NUL = "[NUL characters of this result are left out.]"  # a model's text has no control characters
 _MOST_ERROR = 1_000  # characters
 _ANY_KIND = "application/octet-stream"
 
@@ -53,13 +52,11 @@ def result_of(answer: types.CallToolResult, output: JSONObject | None) -> ToolRe
     """
     texts, files = content_of(answer.content)
     structured, notes = _structured(answer)
-    removed = [_NO_NUL] if any("\x00" in text for text in texts) else []
     if answer.is_error:
-        return _error(answer, [*texts, *notes, *removed], files, structured)
+        return _error(answer, [*texts, *notes], files, structured)
     if output is not None and not notes:
         has_structured = "structured_content" in answer.model_fields_set or STRUCTURED in (answer.meta or {})
         notes = _mismatch(structured, output, has_structured)
-    notes += removed
     if structured is None or _is_text(structured, texts) or _repeats_content(structured, texts, files):
         value: JSON = "\n".join([*texts, *notes]) or (attached_text(files) if files else "")
     else:

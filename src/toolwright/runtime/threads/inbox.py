@@ -16,7 +16,7 @@ from toolwright.core.threads.state_report import NOTICE, OWN
 from toolwright.core.value import changed
 from toolwright.runtime.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
-from toolwright.wire.text import is_misleading, readable, speaker_name
+from toolwright.wire.text import is_misleading, readable, readable_result, speaker_name
 
 LONG = 50_000  # length in characters from which a text is cleaned in a thread
 MOST_TOGETHER = 20_000  # characters of events that are combined into one message
@@ -147,7 +147,7 @@ def line(event: InboxEvent) -> str:
         case "tool_result":
             return (
                 f"[Tool Result: {content['toolName']}] (callId: {content['toolCallId']}) "
-                f"{readable(content['result'])}"
+                f"{readable_result(content['result'])}"
             )
         case "plan":
             instruction = _quoted(content.get("instruction"))
