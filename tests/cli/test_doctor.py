@@ -374,9 +374,6 @@ def test_a_database_that_newer_code_has_changed_is_refused(empty: Shell) -> None
         assert unknown in empty.refused("db", "upgrade")[1]
         found = empty.run("doctor").stdout
         assert f"revision '{unknown}', which this version of toolwright does not know" in found
-            f"is at revision '{unknown}', which this version of toolwright does not know"
-            in empty.run("doctor").stdout
-        )
     connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.execute("UPDATE compatibility SET least = '9999'")
     connection.commit()
