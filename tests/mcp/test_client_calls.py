@@ -1,16 +1,18 @@
 """Calls of servers with unusual, late or missing answers: one result each, and the run continues."""
 
 import asyncio
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Callable
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
 
 from tests.mcp.client_rig import Ran, calling, hosting, meeting
-from tests.mcp.peers.bare import Bare, JSONObject, Line, encoded
+from tests.mcp.peers.bare import Bare, JSONObject, Line, encoded, result
 from tests.mcp.peers.results import FLOOD, PNG, RESULTS
 from tests.mcp.peers.serving import Served, command, served
+from toolwright.adapters.mcp.session import REQUESTS
 
 pytestmark = pytest.mark.anyio
 
@@ -256,26 +258,83 @@ async def test_arguments_are_validated_before_they_are_sent() -> None:
     assert host.hearing.of("tools/call") == []
 
 
-async def test_a_server_that_does_not_stop_sending_is_disconnected_and_the_reason_is_shown(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    changed = encoded({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+def list_changed(_: JSONObject) -> JSONObject:
+    return {"method": "notifications/tools/list_changed"}
+
+
+def progress(call: JSONObject) -> JSONObject:
+    token = call["params"]["_meta"]["progressToken"]
+    return {"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}
+
+
+def ping(_: JSONObject) -> JSONObject:
+    return {"id": "ping", "method": "ping"}
+
+
+def sampling(_: JSONObject) -> JSONObject:
+    message = {"role": "user", "content": {"type": "text", "text": "Hi"}}
+    params = {"messages": [message], "maxTokens": 5}
+    return {"id": "sample", "method": "sampling/createMessage", "params": params}
+
+
+def flooding(each: Callable[[JSONObject], JSONObject], most: int | None) -> Bare:
+    """Return a server that answers a call with that message, repeated without end or `most` times."""
 
     async def flood(message: JSONObject, line: Line) -> None:
-        async def without_end() -> AsyncIterable[bytes]:
-            while True:
-                for _ in range(1_000):
-                    yield changed
-                await asyncio.sleep(0)
+        sent = each(message)
+
+        async def many() -> AsyncIterable[bytes]:
+            for n in count():
+                if n == most:
+                    yield result(message, {"content": []})
+                    return
+                numbered = {"id": f"{sent['id']}{n}"} if "id" in sent else {}
+                yield encoded({"jsonrpc": "2.0", **sent, **numbered})
+                if n % 1_000 == 0:
+                    await asyncio.sleep(0)
 
         with suppress(OSError):
-            await line.stream(without_end())
+            await line.stream(many())
 
-    peer = Served(Bare(answers={"tools/call": flood}))
+    return Bare(answers={"tools/call": flood})
+
+
+@pytest.mark.parametrize("each", [list_changed, progress, ping])
+async def test_a_server_that_does_not_stop_sending_is_disconnected_and_the_reason_is_shown(
+    each: Callable[[JSONObject], JSONObject], caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = Served(flooding(each, None))
     peer.start()
     try:
         async with hosting({"url": peer.url, "revision": "2025-11-25"}, calling("plain")) as host:
             assert "the effect of the call is unknown" in (await host.run()).results["plain"]
     finally:
         peer.stop()
-    assert [each for each in caplog.messages if "it sends more than 500 messages a second" in each]
+    why = "it sends more than 500 messages or 30 requests a second"
+    assert [line for line in caplog.messages if why in line]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "times", "reason"),
+    [
+        (True, 200, "asked more than 20 questions in one call"),
+        (True, 3_000, ""),  # whichever limit is reached first
+        (False, 3_000, "the effect of the call is unknown"),
+    ],
+)
+async def test_a_call_that_samples_without_end_is_ended(allowed: bool, times: int, reason: str) -> None:
+    peer = Served(flooding(sampling, times))
+    peer.start()
+    try:
+        server = {"url": peer.url, "revision": "2025-11-25", "sampling": allowed}
+        turns = [*calling("plain")[:1], *[{"text": "Sampled."}] * 40]
+        async with hosting(server, turns) as host:
+            ran = await host.run()
+            assert '"error_code":"mcp_' in ran.results["plain"]
+            assert reason in ran.results["plain"]
+            sampled = [call for call in await host.rt.calls.list(run_id=ran.run.id) if call.name == "sample"]
+            assert len(sampled) <= 20
+    finally:
+        peer.stop()
+    answers = [heard for heard in peer.hearing.heard if not heard.method]
+    assert len(answers) <= REQUESTS

@@ -272,10 +272,10 @@ class _Call:
         self, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
         """Return the answer of the agent's model, if the server's configuration allows sampling."""
+        if not self._may_ask():  # also of requests that are rejected: each costs an answer
+            return nobody()
         if not self._relation.server.sampling:
             return types.ErrorData(code=types.INVALID_REQUEST, message="Sampling is not allowed here.")
-        if not self._may_ask():
-            return nobody()
         messages = [_spoken(each) for each in params.messages]
         if any(each is None for each in messages) or params.tools:
             return types.ErrorData(code=types.INVALID_PARAMS, message="Only text content is supported here.")

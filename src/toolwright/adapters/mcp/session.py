@@ -49,20 +49,23 @@ MOST_TOKENS = 1_000
 
 BURST, STEADY = 10_000, 500
 """Notifications and requests that a server may send at once, and per second from then on."""
-FLOODED = f"it sends more than {STEADY} messages a second, so its connection was closed"
+REQUESTS, STEADY_REQUESTS = 300, 30
+"""Requests that a server may send at once, and per second from then on: each is answered."""
+FLOODED = f"it sends more than {STEADY} messages or {STEADY_REQUESTS} requests a second, so its connection was closed"
 
 
 class _Rate:
-    """Counts the notifications and requests of a server."""
+    """Counts the messages of a server: `burst` at once, then `steady` per second."""
 
-    def __init__(self) -> None:
-        self._room = float(BURST)
+    def __init__(self, burst: int, steady: int) -> None:
+        self._burst, self._steady = burst, steady
+        self._room = float(burst)
         self._at = asyncio.get_running_loop().time()
 
     def allows(self) -> bool:
         """Count a message. Returns whether it is within the limit."""
         now = asyncio.get_running_loop().time()
-        self._room = min(BURST, self._room + (now - self._at) * STEADY) - 1
+        self._room = min(self._burst, self._room + (now - self._at) * self._steady) - 1
         self._at = now
         return self._room >= 0
 
@@ -95,7 +98,8 @@ class ToolsDispatcher(JSONRPCDispatcher):
         self.listed, self.marked = [], set()
         self._over = over
         self._progress: dict[Any, _Progress] = {}  # by call token
-        self._rate = _Rate()
+        self._rate = _Rate(BURST, STEADY)
+        self._requests = _Rate(REQUESTS, STEADY_REQUESTS)
         self.flooded = False
 
     async def send_raw_request(
@@ -162,7 +166,8 @@ class ToolsDispatcher(JSONRPCDispatcher):
         message = item.message if isinstance(item, SessionMessage) else None
         if not isinstance(message, JSONRPCNotification | JSONRPCRequest):
             return False
-        if not self.flooded and not self._rate.allows():
+        is_request = isinstance(message, JSONRPCRequest)
+        if not self.flooded and not (self._rate.allows() and (not is_request or self._requests.allows())):
             self.flooded = True
             self._over.set()
         return self.flooded
