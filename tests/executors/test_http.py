@@ -161,7 +161,7 @@ async def test_an_answer_of_too_many_values_is_an_error() -> None:
         assert (await on.call()).result == [1] * 99_000
 
 
-async def test_an_image_is_an_attachment_and_other_bytes_are_an_error() -> None:
+async def test_an_image_and_any_other_answer_without_text_is_an_attachment() -> None:
     async with bench() as on:
         on.server.replies["/"] = answer(body=b"\x89PNG\x00", Content_Type="image/png")
         image = await on.call()
@@ -172,10 +172,35 @@ async def test_an_image_is_an_attachment_and_other_bytes_are_an_error() -> None:
         )
         on.server.replies["/"] = answer(body=b"PK\x03\x04\xff", Content_Type="application/zip")
         other = await on.call()
-        assert other.error_code == "http_binary"
-        assert other.error == "The service's answer is neither text nor an image ('application/zip')."
+        assert (other.status, other.result) == ("success", "Attached: file.zip")
+        assert other.attachments == (
+            tw.Attachment(name="file.zip", mime_type="application/zip", data=b"PK\x03\x04\xff"),
+        )
         on.server.replies["/"] = answer(body=b"\x00\x01")
-        assert "no content type" in ((await on.call()).error or "")
+        [unknown] = (await on.call()).attachments
+        assert unknown.mime_type == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("disposition", "name"),
+    [
+        ('attachment; filename="invoice 7.pdf"', "invoice 7.pdf"),
+        ("attachment; filename*=UTF-8''r%C3%A9sum%C3%A9.pdf", "résumé.pdf"),
+        ("attachment", "file.pdf"),
+        ("attachment; filename=", "file.pdf"),
+        ('attachment; filename="../../etc/passwd"', "passwd"),
+        ('attachment; filename="  "', "file.pdf"),
+    ],
+)
+async def test_a_file_has_the_name_that_the_service_gives_it(disposition: str, name: str) -> None:
+    async with bench() as on:
+        on.server.replies["/"] = answer(
+            body=b"%PDF-1.4 all of it is ASCII",
+            Content_Type="application/pdf",
+            Content_Disposition=disposition,
+        )
+        [file] = (await on.call()).attachments
+        assert (file.name, file.mime_type) == (name, "application/pdf")
 
 
 async def test_anything_but_success_is_an_error_with_its_status_and_the_body() -> None:

@@ -306,7 +306,12 @@ async def test_a_server_that_does_not_stop_sending_is_disconnected_and_the_reaso
     peer = Served(flooding(each, None))
     peer.start()
     try:
-        async with hosting({"url": peer.url, "revision": "2025-11-25"}, calling("plain")) as host:
+        server = {
+            "url": peer.url,
+            "revision": "2025-11-25",
+            "timeout": 100_000,
+        }  # a busy machine reads slowly
+        async with hosting(server, calling("plain")) as host:
             assert "the effect of the call is unknown" in (await host.run()).results["plain"]
     finally:
         peer.stop()

@@ -199,6 +199,45 @@ def test_no_text_of_a_document_names_a_variable_of_the_thread(document: Any) -> 
         assert "OTHER" not in [each.name for each in tool.variables]
 
 
+@pytest.mark.parametrize(
+    ("answers", "accepted"),
+    [
+        ({"200": ["application/json"]}, None),
+        ({}, None),
+        ({"200": ["application/pdf"]}, "application/pdf"),
+        ({"200": ["application/pdf", "application/json"]}, None),
+        ({"200": ["application/vnd.api+json", "text/csv"]}, "application/vnd.api+json"),
+        (
+            {"200": ["application/zip"], "206": ["audio/mpeg"], "404": ["text/html"]},
+            "application/zip, audio/mpeg",
+        ),
+        ({"200": ["a/${env.OTHER}"]}, None),
+    ],
+)
+def test_the_declared_types_of_answers_are_accepted(
+    answers: dict[str, list[str]], accepted: str | None
+) -> None:
+    responses: dict[str, Any] = {
+        status: {"description": "It.", "content": {media: {} for media in types}}
+        for status, types in answers.items()
+    }
+    [tool] = tw.openapi(minimal(operation={"responses": responses}))
+    assert tool.execution is not None
+    assert dict(tool.execution.headers).get("Accept") == accepted
+    [own] = tw.openapi(minimal(operation={"responses": responses}), headers={"accept": "text/csv"})
+    assert own.execution is not None
+    assert [each for each in own.execution.headers if each[0].lower() == "accept"] == [("accept", "text/csv")]
+
+
+def test_basic_authentication_goes_before_a_declared_header_parameter() -> None:
+    parameter = {"name": "Authorization", "in": "header", "required": True, "schema": {"type": "string"}}
+    basic = {"components": {"securitySchemes": {"basic": {"type": "http", "scheme": "basic"}}}}
+    document = minimal(operation={"parameters": [parameter], "security": [{"basic": []}]}, **basic)
+    [tool] = tw.openapi(document)
+    assert tool.execution is not None and tool.execution.basic is not None
+    assert tool.parameters["properties"] == {}
+
+
 def test_headers_that_are_ours_are_an_error() -> None:
     document = minimal(operation=KEY, **scheme(name="Host"))
     with pytest.raises(DefinitionError, match="is set by Toolwright itself"):

@@ -26,11 +26,20 @@ from toolwright.adapters.executors.request import (
 )
 from toolwright.adapters.system import check_certificates
 from toolwright.core.errors import InvalidRequest
+from toolwright.core.files import clean_mime_type, safe_name
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_text import NotJson, TooManyValues, parse_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ATTACHMENT, MAX_HTTP_ANSWER, MAX_JSON_VALUES
-from toolwright.core.results import AttachmentRef, ImageContent, ToolResult, as_result
+from toolwright.core.results import (
+    Attachment,
+    AttachmentRef,
+    ImageContent,
+    ToolResult,
+    as_result,
+    attached_text,
+    media_name,
+)
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.tools.http.addresses import Allowed, Resolve, anywhere, public_or
@@ -51,13 +60,17 @@ _JSON = re.compile(r"(application|text)/(json|[\w.+-]+\+json)")
 _TEXT = re.compile(
     r"text/.*|application/(xml|[\w.+-]+\+xml|yaml|x-yaml|javascript|x-www-form-urlencoded|x-ndjson)"
 )
+_FILE = re.compile(
+    r"(audio|video|font)/.*|application/(pdf|zip|gzip|x-tar|x-7z-compressed|msword|vnd\.(ms-|openxmlformats).*)"
+)
+"""Types of answers that are files, also if their bytes can be read as text."""
 _CHARSETS = re.compile(
     r"utf-8(-sig)?|utf-(16|32)(-[lb]e)?|ascii|iso8859-\d+|cp\d+|shift_jis|euc_\w+|gb\w+|big5|koi8-[ru]"
 )
 
 
 def result_of(answer: ToolResponse, most: int, values: int, fields: Sequence[str] = ()) -> ToolResult:
-    """Return the result of a call. A JSON result is trimmed to the given fields.
+    """Return the result of a call. A JSON result is trimmed to the given fields; an answer without text is a file.
 
     Raises `HttpFailure` for an unreadable answer.
     """
@@ -76,10 +89,11 @@ def result_of(answer: ToolResponse, most: int, values: int, fields: Sequence[str
         return ToolResult.ok()
     if kind.startswith("image/"):
         return as_result(ImageContent(data=b64encode(content).decode(), mime_type=kind))
-    text = _text(content, kind, charset)
+    text = None if _FILE.fullmatch(kind) else _text(content, kind, charset)
     if text is None:
-        shown_type = brief(repr(kind), 100) if kind else "no content type"
-        raise HttpFailure("http_binary", f"The service's answer is neither text nor an image ({shown_type}).")
+        mime_type = clean_mime_type(kind)
+        file = Attachment(name=_file_name(answer, mime_type), mime_type=mime_type, data=content)
+        return ToolResult.ok(attached_text([file]), (file,))
     if kind and not _JSON.fullmatch(kind):
         return ToolResult.ok(text)
     return ToolResult.ok(trimmed(_value(text, values), read_fields(fields)))
@@ -138,6 +152,15 @@ def _content_type(answer: ToolResponse) -> tuple[str, str]:
     content_type = answer.headers.get("content-type", "").strip()
     charset = message.get_param("charset") if content_type else None
     return content_type.partition(";")[0].strip().lower(), charset if isinstance(charset, str) else ""
+
+
+def _file_name(answer: ToolResponse, kind: str) -> str:
+    """Return the name of an answer that is a file: the one that the service gives it, or one for its type."""
+    message = Message()
+    disposition = answer.headers.get("content-disposition", "").replace("\n", " ").replace("\r", " ")
+    message["content-disposition"] = disposition
+    name = message.get_filename() if disposition.strip() else None
+    return safe_name(name) if name and name.strip() else media_name(kind, kind="file")
 
 
 def _codec(charset: str) -> str:

@@ -35,6 +35,7 @@ _OWN_HEADERS = frozenset(
     {"accept-encoding", "content-length", "host", "idempotency-key", "transfer-encoding"}
 )
 _MEDIA = re.compile(r"[\w.+*/-]+( *;[\w.+*/ =\"-]*)?", re.ASCII)
+_MOST_ACCEPTED = 10  # content types in a header
 _FORMS: Mapping[str, Kind] = {
     "application/x-www-form-urlencoded": "urlencoded",
     "multipart/form-data": "multipart",
@@ -106,7 +107,23 @@ def read_request(
             request.required.append(slot)
     request.url = base + "".join(_url_pieces(path, arguments))
     _add_body(request, reader, document, operation)
+    if (accepted := _accepted(operation)) and accepted != "application/json":
+        request.headers["Accept"] = accepted
     return request.configuration(reader.definitions)
+
+
+def _accepted(operation: Node) -> str:
+    """Return the content types of the declared success responses, those of JSON if there are any."""
+    answers = entries(operation, "responses")
+    media = [
+        each
+        for status in answers
+        if status.startswith("2")
+        for each in entries(answers[status], "content")
+        if _MEDIA.fullmatch(each)
+    ]
+    chosen = [each for each in media if _kind(each) == "json"] or media
+    return ", ".join([*dict.fromkeys(chosen)][:_MOST_ACCEPTED])
 
 
 def response_fields(document: Document, operation: Node) -> list[str]:

@@ -379,7 +379,10 @@ class _ApiReader:
         execution = cast("JSONObject", request["execution"])
         add_security(request, document, operation.node, self._prefix, form.auth)
         if form.headers:
-            execution["headers"] = {**cast("JSONObject", execution.get("headers", {})), **form.headers}
+            own = {name.lower() for name in form.headers}
+            declared = cast("JSONObject", execution.get("headers", {}))
+            kept = {name: text for name, text in declared.items() if name.lower() not in own}
+            execution["headers"] = {**kept, **form.headers}
         fields = self._fields(operation)
         if fields:
             execution["fields"] = fields
