@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 from tests.behaviour.marks import requirement
 
+import toolwright as tw
 from toolwright.core.arguments.errors import InvalidArguments
+from toolwright.core.arguments.schema import compile_promise
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.mcp.listing import read_tool
+from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.tool import tool
 from toolwright.core.tools.toolset import Toolset
 
@@ -141,6 +145,43 @@ def test_sixty_four_levels_are_taken_and_one_more_is_not() -> None:
 def test_an_invalid_schema_is_refused(schema: JSONObject) -> None:
     with pytest.raises(DefinitionError, match="not a valid JSON Schema"):
         ArgumentValidator(schema, "bad").compile()
+
+
+@pytest.mark.parametrize("pattern", [r"^[\w-.]+$", r"^[^]$", r"a\Z", r"^[a-z0-9\s-_]*$"])
+def test_a_pattern_that_the_validator_cannot_read_is_left_out_with_one_warning(
+    pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema: JSONObject = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "pattern": pattern},
+            "pattern": {"const": {"pattern": pattern}},
+        },
+        "patternProperties": {pattern: {"type": "integer"}, "^x": {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    for name in ("one", "two"):
+        made = tw.Tool(name=name, description="d", parameters=schema, kind="external")
+        assert made.parameters == {
+            "type": "object",
+            "properties": {"a": {"type": "string"}, "pattern": {"const": {"pattern": pattern}}},
+            "patternProperties": {"^x": {"type": "integer"}},
+        }
+        assert made.validator is not None
+        assert made.validator.read({"a": "?", "any": "thing"}) == {"a": "?", "any": "thing"}
+        with pytest.raises(InvalidArguments):
+            made.validator.read({"a": 1})
+        with pytest.raises(InvalidArguments):
+            made.validator.read({"xa": "text"})
+    config = {"name": "t", "description": "d", "executionType": "external", "inputSchema": schema}
+    assert "patternProperties" in tw.Tool.from_config(config).parameters
+    listed = McpServer(name="s", url="https://example.com/mcp")
+    assert read_tool(listed, "t", {"inputSchema": schema}).parameters["patternProperties"] == {
+        "^x": {"type": "integer"}
+    }
+    assert compile_promise(schema).is_valid({"a": "?"})
+    lines = [line for line in caplog.messages if repr(pattern) in line]
+    assert lines == [f"Values are not validated by the pattern {pattern!r}, which cannot be read."]
 
 
 VALUES = st.recursive(

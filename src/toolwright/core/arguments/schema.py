@@ -5,10 +5,12 @@ of a union separately, so a schema of one kilobyte can have billions of visits. 
 because neither a thread nor a time limit can interrupt a validator: it holds the GIL.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from math import inf
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
 import jsonschema_rs
@@ -20,6 +22,10 @@ from toolwright.core.text import brief, sentence
 
 _MOST_WHY = 500  # maximum characters of a reason
 _MOST_PLACE = 200  # maximum characters of a path, or of a name
+_VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords whose values are no schemas
+_OTHER_NAMES = ("additionalProperties", "unevaluatedProperties")
+_HYPHEN = re.compile(r"(\\[dDsSwW])-(?!\])")  # `[\w-.]` is valid in JavaScript: the hyphen stands for itself
+log = logging.getLogger("toolwright.tools")
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
 
 
@@ -34,7 +40,10 @@ class InvalidSchema(Exception):
 
 
 class CompiledSchema:
-    """A compiled JSON Schema. `is_valid` and `iter_errors` are for values that its `weight` allows."""
+    """A compiled JSON Schema. `is_valid` and `iter_errors` are for values that its `weight` allows.
+
+    `schema` is the schema itself, or a copy without patterns that the validator cannot read.
+    """
 
     __slots__ = ("_weight", "is_valid", "iter_errors", "schema")
 
@@ -76,15 +85,66 @@ def compile_promise(schema: JSONObject) -> CompiledSchema:
 
 def _compiled(schema: JSONObject, *, formats: bool) -> CompiledSchema:
     try:
-        validator = jsonschema_rs.validator_for(schema, offline=True, validate_formats=formats)
+        compiled = _compiled_patterns(schema, formats=formats)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
         why = getattr(error, "message", None) or str(error).split("\n")[0]
         path: Path = tuple(getattr(error, "instance_path", ())) or _referring(schema, why)
         raise InvalidSchema(path, why) from error
-    compiled = CompiledSchema(schema, validator)
     if _has_references(schema):  # without them it is no heavier than it is long
         _check_weight(compiled)
     return compiled
+
+
+def _compiled_patterns(schema: JSONObject, *, formats: bool) -> CompiledSchema:
+    """Compile the schema, without patterns that are valid but that the validator cannot read."""
+    try:
+        validator = jsonschema_rs.validator_for(schema, offline=True, validate_formats=formats)
+    except jsonschema_rs.ValidationError:
+        usable = _with_usable_patterns(schema)
+        if usable == schema:
+            raise
+        validator = jsonschema_rs.validator_for(usable, offline=True, validate_formats=formats)
+        return CompiledSchema(usable, validator)
+    return CompiledSchema(schema, validator)
+
+
+def _with_usable_patterns(schema: JSON) -> Any:  # of the same type
+    """Return a copy of the schema without the patterns that the validator cannot read."""
+    if isinstance(schema, list):
+        return [_with_usable_patterns(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    usable: JSONObject = {}
+    for key, part in schema.items():
+        if key in _VALUES:
+            usable[key] = part
+        elif not (key == "pattern" and isinstance(part, str) and _is_unreadable(part)):
+            usable[key] = _with_usable_patterns(part)
+    by_pattern = usable.get("patternProperties")
+    if isinstance(by_pattern, dict):
+        readable = {pattern: part for pattern, part in by_pattern.items() if not _is_unreadable(pattern)}
+        if len(readable) < len(by_pattern):
+            usable["patternProperties"] = readable
+            for key in _OTHER_NAMES:  # would reject the names that the pattern allows
+                usable.pop(key, None)
+    return usable
+
+
+@lru_cache(1_000)
+def _is_unreadable(pattern: str) -> bool:
+    """Return whether the pattern is valid in JavaScript or Python, but the validator cannot read it. Warns once."""
+    try:
+        jsonschema_rs.validator_for({"pattern": pattern})
+    except jsonschema_rs.ValidationError:
+        try:
+            re.compile(_HYPHEN.sub(r"\1\-", pattern.replace("[^]", r"[\s\S]")))
+        except (re.error, RecursionError, OverflowError):
+            return False
+        log.warning(
+            "Values are not validated by the pattern %s, which cannot be read.", brief(repr(pattern), 200)
+        )
+        return True
+    return False
 
 
 def _has_references(schema: JSON) -> bool:
@@ -478,7 +538,8 @@ class Subschemas:
         """Return whether the schema at that position accepts the value."""
         validator = self._validators.get(pointer)
         if validator is None:
-            self._registry = self._registry or jsonschema_rs.Registry([(_ROOT, self.root)])
+            if self._registry is None:
+                self._registry = jsonschema_rs.Registry([(_ROOT, _with_usable_patterns(self.root))])
             schema: JSONObject = {"$ref": _ROOT + pointer}
             if "$schema" in self.root:
                 schema["$schema"] = self.root["$schema"]

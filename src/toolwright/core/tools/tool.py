@@ -204,8 +204,9 @@ class Tool:
                 lenient=self.lenient,
                 opened=None if signature is None else signature.opened,
             )
-            if signature is None:
-                validator.compile()
+            if signature is None and (usable := validator.compile().schema) is not self.parameters:
+                object.__setattr__(self, "parameters", usable)  # without patterns that cannot be validated
+                validator = ArgumentValidator(usable, self.name, lenient=self.lenient)
             object.__setattr__(self, "validator", validator)
 
     @classmethod
