@@ -31,6 +31,7 @@ from toolwright.core.spaces import SpaceMessage
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.runtime.runtime import Runtime
+from toolwright.runtime.threads.inbox import preview
 from toolwright.testing import ManualMotor, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -710,3 +711,34 @@ async def test_a_space_has_the_id_of_a_deleted_one_though_a_crash_has_left_its_m
         assert list(await rt.spaces.messages("tea")) == []
         with pytest.raises(AlreadyExists):
             await rt.spaces.create("Coffee", id="tea")
+
+
+@pytest.mark.parametrize("other", ["Husam", "husam", "Ｈusam", "Hu\u200esam", "Husam "])
+async def test_an_author_with_the_name_of_another_is_followed_by_their_id(other: str) -> None:
+    async with house([{"text": "Noted."}] * 4) as made:
+        second = await made.rt.entities.create(external_id="other", display_name=other)
+        await made.hears("Alone.")
+        await made.rt.spaces.add_member("tea", second.id)
+        await made.hears("As one of two.")  # the other has not written
+        await made.rt.spaces.say("tea", second.id, "As the other.")
+        await made.motor.run_until_idle()
+        lines = [each.content for each in await made.read() if each.role == "user"]
+        assert lines[0] == 'INBOX: [Husam: "Alone."] ' + lines[0].partition("] ")[2]
+        assert lines[1].startswith(f'INBOX: [Husam ({made.husam}): "As one of two."] ')
+        assert lines[2].startswith("INBOX: [") and f' ({second.id}): "As the other."] ' in lines[2]
+
+
+async def test_authors_of_one_name_are_told_apart_after_they_have_left_and_in_the_preview() -> None:
+    async with house([{"text": "Noted."}] * 4, inbox_preview=True) as made:
+        second = await made.rt.entities.create(external_id="other", display_name="Husam")
+        await made.rt.spaces.add_member("tea", second.id)
+        members = {"tea": [(each, "Husam") for each in await made.rt.spaces.members("tea")]}
+        await made.rt.spaces.say("tea", second.id, "First.")
+        await made.rt.spaces.say("tea", made.husam, "Second.")
+        await made.rt.spaces.remove_member("tea", second.id)
+        waiting = await made.rt.inboxes.list("host")
+        assert f"the first: [Husam ({waiting[0].content['entityId']}): " in (preview(waiting, members) or "")
+        await made.motor.run_until_idle()
+        [line] = [each.content for each in await made.read() if each.role == "user"]
+        assert f'[Husam ({second.id}): "First."]' in line
+        assert f'[Husam ({made.husam}): "Second."]' in line

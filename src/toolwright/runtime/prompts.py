@@ -149,7 +149,7 @@ def _line(message: SpaceMessage, recent: RecentMessages, names: Mapping[str, str
 
 
 # maximum numbers in a prompt; read_messages and enter_space return all
-MOST_SPACES, MOST_MEMBERS = (50, 500)
+MOST_SPACES = 50
 SAID_SHARE = 0.25  # share of a request's maximum tokens that recent channel messages can take
 
 THINKING = "What you write as plain text is your own thinking: nobody else sees it."
@@ -208,6 +208,7 @@ class SystemPrompts:
     def __init__(self, store: Store, agents: Agents) -> None:
         self._store = store
         self._agents = agents
+        self._membership = Membership(store, agents)
         self._history = ChannelHistory(store, agents)
 
     async def state_for(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> AgentState:
@@ -219,7 +220,7 @@ class SystemPrompts:
         home = AgentState()
         if SPACES in kits or CHANNELS in kits:
             spaces = await self._spaces(entity_id, person, public=CHANNELS in kits)
-            home = changed(home, spaces=spaces, members=await self._members(person or entity_id))
+            home = changed(home, spaces=spaces, members=await self._membership.company(person or entity_id))
         if CHANNELS in kits and person is None:
             home = changed(home, said=await self._history.last(entity_id, places))
         if MIND in kits:
@@ -255,21 +256,8 @@ class SystemPrompts:
     async def _blocks(self, agent_id: str) -> list[tuple[Block, str | None]]:
         blocks = await self._store.agents.blocks(agent_id)
         owners = {block.agent_id for block in blocks} - {agent_id}
-        names = {each: await self._agent(entity_id_of(each)) or each for each in owners}
+        names = {each: await self._membership.agent_name(entity_id_of(each)) or each for each in owners}
         return [(block, names.get(block.agent_id)) for block in blocks]
-
-    async def _members(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
-        by_space: dict[str, list[tuple[Member, str]]] = {}
-        for member, name in await self._store.spaces.company(entity_id, MOST_MEMBERS):
-            label = name if member.type == "human" else await self._agent(member.entity_id)
-            by_space.setdefault(member.space_id, []).append((member, label or member.entity_id))
-        return by_space
-
-    async def _agent(self, entity_id: str) -> str | None:
-        try:
-            return (await self._agents.get(agent_id_of(entity_id))).name
-        except NotFound:
-            return None
 
 
 def sections(

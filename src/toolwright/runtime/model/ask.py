@@ -356,7 +356,9 @@ class ModelAnswers:
         parts = sections(active, agent_state, context.space.space_id, most)
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
-            parts.append(Section(name="inbox", text=preview(waiting) or "", changes=True))
+            parts.append(
+                Section(name="inbox", text=preview(waiting, agent_state.members) or "", changes=True)
+            )
         return parts
 
     async def _model(self, active: ActiveAgent) -> Model:

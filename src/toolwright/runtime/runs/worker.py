@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Set
 from datetime import timedelta
 
 from toolwright.core.agents.active import ActiveAgent
+from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
@@ -38,6 +39,7 @@ from toolwright.runtime.runs.loop import execute
 from toolwright.runtime.runs.outage import back_off_end, is_left_to_others, refused, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.inbox import (
+    alike,
     cleaned_texts,
     depth_of,
     inbox_message,
@@ -431,7 +433,9 @@ class RunWorker:
         thread_id, drafts = context.thread.id, FileDrafts(context.files)
         bounded = [await within_limit(event, thread_id, self._files, drafts) for event in waiting]
         own = [event for event in waiting if event.run_id == run.id]
-        changes = _reading(context, run, bounded, await cleaned_texts(own))
+        is_spoken = any(event.type == "space_message" for event in waiting)
+        members = await self._membership.company(entity_id_of(run.agent)) if is_spoken else {}
+        changes = _reading(context, run, bounded, await cleaned_texts(own), alike(waiting, members))
         changes.files = drafts.changes
         return changes
 
@@ -502,8 +506,14 @@ def _log_place(context: RunContext) -> LogContext:
     return LogContext(run_id=context.run.id, thread_id=context.thread.id, trace_id=trace_id)
 
 
-def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: Mapping[str, str]) -> Changes:
-    """Return the changes with which a run starts by reading these events."""
+def _reading(
+    context: RunContext,
+    run: Run,
+    waiting: list[InboxEvent],
+    cleaned: Mapping[str, str],
+    ambiguous: Set[str] = frozenset(),
+) -> Changes:
+    """Return the changes with which a run starts by reading these events; `ambiguous` are those of `alike`."""
     changes = Changes(events=[run_event(run)])
     rest = [event for event in waiting if event.run_id != run.id]
     for event in waiting:
@@ -513,7 +523,7 @@ def _reading(context: RunContext, run: Run, waiting: list[InboxEvent], cleaned: 
     if rest:
         changes.inbox = () if run.over else tuple([event.as_read_by(run.id) for event in rest])
         for events in inbox_parts(rest):
-            context.add_message(changes, inbox_message(events, run, 1, context.next_seq(changes)))
+            context.add_message(changes, inbox_message(events, run, 1, context.next_seq(changes), ambiguous))
     return changes
 
 

@@ -1,12 +1,14 @@
 """Access to spaces (D7)."""
 
 from toolwright.core.agents.agent import Agent, Reach, agent_id_of, reach_of
+from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
-from toolwright.core.spaces import Entity, Space, open_to
+from toolwright.core.spaces import Entity, Member, Space, open_to
 from toolwright.core.tools.tenvs_needed import MissingTenvs, missing_tenvs
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.minds import person_of
 
+MOST_MEMBERS = 500  # maximum number of members whose names are read
 MOST_SHARED = 1_000  # maximum number of shared spaces that are checked, the oldest first
 
 
@@ -30,6 +32,21 @@ class Membership:
             return None
         member = await self._store.spaces.member(space_id, entity_id)
         return space if open_to(space, is_member=member is not None) else None
+
+    async def company(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
+        """Return the members of the entity's spaces with their names, by the id of the space."""
+        by_space: dict[str, list[tuple[Member, str]]] = {}
+        for member, name in await self._store.spaces.company(entity_id, MOST_MEMBERS):
+            label = name if member.type == "human" else await self.agent_name(member.entity_id)
+            by_space.setdefault(member.space_id, []).append((member, label or member.entity_id))
+        return by_space
+
+    async def agent_name(self, entity_id: str) -> str | None:
+        """Return the name of the agent with that entity, or None if it does not exist."""
+        try:
+            return (await self._agents.get(agent_id_of(entity_id))).name
+        except NotFound:
+            return None
 
     async def share_a_space(self, entity_id: str, other_id: str) -> bool:
         """Return whether both entities are members of a space that is not public: anyone can join a public one."""

@@ -1,13 +1,15 @@
 """Inbox events of a thread, as the model reads them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import cast
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.files import FileDrafts
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import AttachmentRef
+from toolwright.core.spaces import Member
 from toolwright.core.text import clean_text
 from toolwright.core.threads.inbox import InboxEvent, InboxType
 from toolwright.core.threads.message import Message
@@ -16,7 +18,7 @@ from toolwright.core.threads.state_report import NOTICE, OWN
 from toolwright.core.value import changed
 from toolwright.runtime.files import FileKeeper
 from toolwright.wire.result import attachment_from_json, attachment_to_json
-from toolwright.wire.text import is_misleading, readable, readable_result, speaker_name
+from toolwright.wire.text import comparable_name, is_misleading, readable, readable_result, speaker_name
 
 LONG = 50_000  # length in characters from which a text is cleaned in a thread
 MOST_TOGETHER = 20_000  # characters of events that are combined into one message
@@ -59,6 +61,31 @@ def own_message(
     )
 
 
+def alike(
+    events: Iterable[InboxEvent], members: Mapping[str, Iterable[tuple[Member, str]]]
+) -> frozenset[str]:
+    """Return the ids of messages whose authors have the name of another author or member of the space.
+
+    `members` are those of each space, with their names.
+    """
+    bearers: defaultdict[tuple[JSON, str], set[JSON]] = defaultdict(set)
+    spoken = [event for event in events if event.type == "space_message"]
+    for event in spoken:
+        bearers[_place_and_name(event)].add(event.content.get("entityId"))
+    for space_id, known in members.items():
+        for member, name in known:
+            bearers[space_id, comparable_name(name)].add(member.entity_id)
+    return frozenset([each.event_id for each in spoken if len(bearers[_place_and_name(each)]) > 1])
+
+
+def _place_and_name(event: InboxEvent) -> tuple[JSON, str]:
+    return event.content.get("spaceId"), comparable_name(_author(event))
+
+
+def _author(event: InboxEvent) -> str:
+    return str(event.content.get("displayName") or event.content.get("entityId"))
+
+
 def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
     """Return the events grouped into messages: one, or several if their text is long.
 
@@ -75,12 +102,14 @@ def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
     return [events] if len(parts) == 1 else [*parts]
 
 
-def inbox_message(events: Sequence[InboxEvent], run: Run, step: int, seq: int) -> Message:
+def inbox_message(
+    events: Sequence[InboxEvent], run: Run, step: int, seq: int, ambiguous: Set[str] = frozenset()
+) -> Message:
     """Return all other events as one user message: people first, then results, plans and services, agents last.
 
-    A home thread reads it as in S3, "Result via Inbox".
+    A home thread reads it as in S3, "Result via Inbox". `ambiguous` are the events of `alike`.
     """
-    lines = [line(event) for event in sorted(events, key=_rank)]
+    lines = [line(event, event.event_id in ambiguous) for event in sorted(events, key=_rank)]
     text = "\n".join(lines)
     if run.thread_id == home_thread_id_of(run.agent):
         text = f"INBOX: {text}" if len(lines) == 1 else f"INBOX:\n{text}"
@@ -128,19 +157,22 @@ async def within_limit(
     )
 
 
-def line(event: InboxEvent) -> str:
-    """Return an event as one line. Texts of others are quoted, so that no text can imitate another line."""
+def line(event: InboxEvent, is_ambiguous: bool = False) -> str:
+    """Return an event as one line. Texts of others are quoted, so that no text can imitate another line.
+
+    An author whose name is ambiguous or misleading is followed by the entity's id.
+    """
     content = event.content
     match event.type:
         case "space_message":
-            author = str(content.get("displayName") or content.get("entityId"))
+            author = _author(event)
             place = f"spaceId: {content.get('spaceId')}, messageId: {content.get('messageId')}"
             if content.get("spaceName"):
                 place = f"in {readable([content.get('spaceName')])[1:-1]}, {place}"
             kind = "Agent " if content.get("entityType") == "agent" else ""
             named = (
                 f"{speaker_name(author)} ({content.get('entityId')})"
-                if is_misleading(author)
+                if is_ambiguous or is_misleading(author)
                 else speaker_name(author)
             )
             return f"[{kind}{named}: {_quoted(content.get('content'))}] ({place})"
@@ -170,11 +202,12 @@ def _of_subagent(content: JSONObject) -> str:
     return f"[{title}] ({at}) {_quoted(content.get('message', content.get('result')))}"
 
 
-def preview(events: Sequence[InboxEvent]) -> str | None:
-    """Return one line about the events that wait for the next run, or None."""
+def preview(events: Sequence[InboxEvent], members: Mapping[str, Iterable[tuple[Member, str]]]) -> str | None:
+    """Return one line about the events that wait for the next run, or None. `members` are those of each space."""
     if not events:
         return None
-    first = line(sorted(events, key=_rank)[0])
+    earliest = sorted(events, key=_rank)[0]
+    first = line(earliest, earliest.event_id in alike(events, members))
     short = first if len(first) <= PREVIEWED else f"{first[:PREVIEWED]}…"
     count = "1 new event waits" if len(events) == 1 else f"{len(events)} new events wait"
     return f"{count} in your inbox for your next run, the first: {short}"
