@@ -62,7 +62,7 @@ def test_the_trace_of_a_round_is_printed_as_a_tree(commands: Forks) -> None:
     lines = played(commands, "--trace", stripped=False)
     tree = lines[lines.index("The trace of that:") + 1 :]
     runs = [line for line in tree if "invoke_agent" in line]
-    assert runs == [f"{'  ' * depth}invoke_agent {name}" for depth, name in enumerate(CREW, 1)]
+    assert runs == [f"{'  ' * depth}invoke_agent {name}" for depth, name in enumerate(CREW)]
     last = [line.strip() for line in tree[tree.index(runs[-1]) :]]
     assert [line for line in last if line.startswith(("step", "execute_tool"))] == [
         "step 1",

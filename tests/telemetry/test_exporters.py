@@ -85,7 +85,7 @@ def test_a_program_with_a_provider_of_its_own_gets_the_spans(tmp_path: Path, com
     ending = "print(testing.trace_tree(spans.get_finished_spans()).splitlines()[0])\n"
     (tmp_path / "program.py").write_text(OWN_PROVIDER + PROGRAM + ending, encoding="utf-8")
     done = commands.run([], tmp_path, os.environ, program="program.py")
-    assert done.stdout.splitlines() == ["completed True", "run boss"], done.stderr
+    assert done.stdout.splitlines() == ["completed True", "invoke_agent boss"], done.stderr
 
 
 @pytest.mark.parametrize(

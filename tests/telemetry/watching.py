@@ -59,9 +59,9 @@ class Watching:
 
     @property
     def tree(self) -> str:
-        """The spans as a tree, without the spans of prompts, inboxes and roots, which every run has."""
+        """The spans as a tree, without the spans of prompts, inboxes and processes, which every run has."""
         seen = [span for span in self.ended if span.name not in ("build_prompt", "read_inbox")]
-        return trace_tree([span for span in seen if not span.name.startswith("run ")])
+        return trace_tree([span for span in seen if not span.name.startswith("execute_run ")])
 
     def span(self, name: str) -> ReadableSpan:
         """The one span of that name."""

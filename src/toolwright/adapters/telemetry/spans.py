@@ -251,8 +251,9 @@ class OpenSpan:
 class RunSpans:
     """The `RunTrace` of OpenTelemetry.
 
-    The spans of all processes that execute the run share one parent: the span that caused the run, or a root span `run`
-    if there is none. The root ends immediately, so that it is exported even if the process dies.
+    The run's span `invoke_agent` is a child of the span that caused the run, if there is one. It ends immediately, so
+    that it is exported even if the process dies: the steps of all processes that execute the run are its children. What
+    only the end knows is in a span `execute_run` of each process.
     """
 
     def __init__(
@@ -268,25 +269,28 @@ class RunSpans:
         self._run_row = run
         self._counted = run.is_reopened
         self._known = {call.id: call for call in calls}
-        self._traceparent = run.traceparent or _root(instruments, run, agent)
-        self._led = OpenSpan(instruments, f"invoke_agent {agent}", context_of(self._traceparent))
-        self._led.span.set_attributes(_run_attributes(run, agent))
+        is_first = run.started_at is None or run.traceparent is None
+        self._traceparent = _mark(instruments, run, agent) if is_first else run.traceparent
+        self._context = context_of(self._traceparent)
+        self._led = OpenSpan(instruments, f"execute_run {agent}", self._context)
+        self._led.span.set_attribute("toolwright.run.id", run.id)
+        self._led.span.set_attribute("toolwright.run.resumed", run.started_at is not None)
         self._step: OpenSpan | None = None
         self._steps_within: dict[str, OpenSpan] = {}
         self._calls: dict[str, CallSpan] = {}
         self._since = self._led.began
-        self._token = attach(self._led.context)
+        self._token = attach(self._context)
 
     @property
     def traceparent(self) -> str | None:
-        """The trace context of the parent of the run's spans."""
+        """The trace context of the run's span, the parent of its steps in all processes."""
         return self._traceparent
 
     def parent_of(self, changes: Sequence[CallChange]) -> str | None:
         """Return the context of the call that the changes answer, or the run's context."""
         answered = [self._calls.get(change.id) for change in changes if not change.runs]
         span = next((each for each in reversed(answered) if each is not None), None)
-        return traceparent_of(self._led.context if span is None else span.context)
+        return traceparent_of(self._context if span is None else span.context)
 
     def committed(self, unit: Advance, seconds: float) -> None:
         """Start and end the spans that start and end with the unit."""
@@ -333,12 +337,12 @@ class RunSpans:
 
     def summarizer(self, model: Model) -> Model:
         """Return the model with a span of the run for its answer."""
-        return WatchedModel(model, self._instruments, self._led.context, compacted=False)
+        return WatchedModel(model, self._instruments, self._context, compacted=False)
 
     async def carry_out(self, call_id: str, work: Callable[[], Awaitable[T]]) -> T:
         """Return the work wrapped so that the call's span is the current span."""
         span = self._calls.get(call_id)
-        token = attach(self._led.context if span is None else span.context)
+        token = attach(self._context if span is None else span.context)
         try:
             return await work()
         finally:
@@ -434,7 +438,7 @@ class RunSpans:
         return self._begin_step(number) if self._step is None else self._step
 
     def _begin_step(self, number: int) -> OpenSpan:
-        self._step = OpenSpan(self._instruments, "step", self._led.context, number)
+        self._step = OpenSpan(self._instruments, "step", self._context, number)
         return self._step
 
     def _end_step(self) -> None:
@@ -443,29 +447,27 @@ class RunSpans:
             self._step = None
 
     def _read_inbox(self, unit: Advance) -> None:
-        parent = self._led if self._step is None else self._step
-        span = self._instruments.tracer.start_span("read_inbox", parent.context, start_time=self._since)
+        parent = self._context if self._step is None else self._step.context
+        span = self._instruments.tracer.start_span("read_inbox", parent, start_time=self._since)
         span.set_attribute("toolwright.inbox.events", len(unit.read) + len(unit.inbox))
         span.end()
 
 
-def _root(instruments: Instruments, run: Run, agent: str) -> str | None:
-    """Export the root span of a run that has no traced cause, and return its context."""
-    span = instruments.tracer.start_span(f"run {agent}", Context(), SpanKind.INTERNAL)
-    span.set_attributes({"toolwright.run.id": run.id, "gen_ai.conversation.id": run.thread_id})
+def _mark(instruments: Instruments, run: Run, agent: str) -> str | None:
+    """Export the span of a run that begins, and return its context."""
+    parent = context_of(run.traceparent)
+    span = instruments.tracer.start_span(f"invoke_agent {agent}", parent, SpanKind.INTERNAL)
+    span.set_attributes(
+        {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": agent,
+            "gen_ai.agent.id": run.agent,
+            "gen_ai.conversation.id": run.thread_id,
+            "toolwright.run.id": run.id,
+        }
+    )
     span.end()
-    return traceparent_of(set_span_in_context(span, Context()))
-
-
-def _run_attributes(run: Run, agent: str) -> dict[str, str | int]:
-    return {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": agent,
-        "gen_ai.agent.id": run.agent,
-        "gen_ai.conversation.id": run.thread_id,
-        "toolwright.run.id": run.id,
-        "toolwright.run.resumed": run.started_at is not None,
-    }
+    return traceparent_of(set_span_in_context(span, parent))
 
 
 def _result(run: Run) -> dict[str, str | int]:
