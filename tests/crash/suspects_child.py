@@ -5,6 +5,7 @@ suspect, the process would not die but fail.
 """
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class Generation:
             return a + b
 
         def answering(name: str, args: dict[str, Any]) -> tw.Agent:
-            def answer(messages: list[Message]) -> dict[str, Any]:
+            def answer(messages: Sequence[Message]) -> dict[str, Any]:
                 if messages[-1].role != "user":
                     return {"text": "Done."}
                 given = {"generation": int(messages[-1].content)} if name == "stay" else args

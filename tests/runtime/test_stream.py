@@ -86,3 +86,29 @@ async def test_the_arguments_of_a_call_are_whole_for_a_late_follower() -> None:
     ]
     live = await told(parts, 2)
     assert live[-1].payload["partialArgs"] == {"a": 1, "b": 2}
+
+
+class Flooding:
+    """A model whose answer has arrived: it yields event after event without a pause, until others have run."""
+
+    name = "flooding"
+
+    def __init__(self) -> None:
+        self.others_ran = self.was_paused = False
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        asyncio.get_running_loop().call_soon(setattr, self, "others_ran", True)
+        for _ in range(2_000_000):
+            yield TextDelta("word ")
+            if self.others_ran:
+                self.was_paused = True
+                break
+        yield ModelResponse(text="done", model="flooding")
+
+
+async def test_a_long_answer_is_read_with_pauses_in_which_others_run() -> None:
+    model = Flooding()
+    async with running(model) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 100)
+    assert (run.status, model.was_paused) == ("completed", True)

@@ -173,6 +173,9 @@ def _json_text(value: JSON, what: str) -> str:
         raise errors.DefinitionError(f"{what} not JSON. {error}") from error
 
 
+MOST_PIECES = 10_000  # of a text, so that a long one is not millions of events
+
+
 def _deltas(thinking: str, text: str, calls: Sequence[ModelCall]) -> tuple[ModelEvent, ...]:
     deltas: list[ModelEvent] = [ThinkingDelta(text=piece) for piece in _pieces(thinking, _TEXT_PIECE)]
     deltas += [TextDelta(text=piece) for piece in _pieces(text, _TEXT_PIECE)]
@@ -186,6 +189,7 @@ def _deltas(thinking: str, text: str, calls: Sequence[ModelCall]) -> tuple[Model
 
 
 def _pieces(text: str, size: int) -> list[str]:
+    size = max(size, len(text) // MOST_PIECES + 1)
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 

@@ -57,6 +57,9 @@ def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, second
     )  # fmt: skip
 
 
+MOST_HELD = 0.02  # seconds for which a long answer is read without letting others run
+
+
 class AnswerLimit:
     """Ends an answer after a time without events, after a total time, or on an abort."""
 
@@ -379,6 +382,8 @@ async def _read(
 ) -> tuple[ModelResponse | None, BaseException | None]:
     """Return the model's answer, streamed while it arrives, and the error that would end the event loop if raised."""
     response: ModelResponse | None = None
+    loop = asyncio.get_running_loop()
+    pause_at = loop.time() + MOST_HELD
     if context is not None:
         BEFORE_CUT.set(context.redact)  # for the provider's errors; this task ends with the answer
     try:
@@ -386,6 +391,9 @@ async def _read(
             async for event in events:
                 if not limit.progress():
                     break
+                if loop.time() >= pause_at:  # events that have arrived already are read without a pause
+                    await asyncio.sleep(0)
+                    pause_at = loop.time() + MOST_HELD
                 if isinstance(event, ModelResponse):
                     response = event
                 if stream is not None:
