@@ -310,6 +310,7 @@ class Supervision(Generic[T]):
 
     __slots__ = (
         "_abort",
+        "_began",
         "_cancelled",
         "_deadline",
         "_deadlines",
@@ -332,6 +333,7 @@ class Supervision(Generic[T]):
         self._deadlines = deadlines_of(loop)
         self._deadline: int | None = None
         self._ends_at = 0.0
+        self._began = loop.time()
         self._abort: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         self._overdue = False
@@ -354,6 +356,15 @@ class Supervision(Generic[T]):
             self._deadlines.remove(self._deadline)
         self._ends_at = when
         self._deadline = self._deadlines.add(when, self._cut_by_time)
+
+    def prolong(self, seconds: float, most: float) -> None:
+        """Let the work end `seconds` from now if its time limit is earlier, but at most `most` after its start.
+
+        Pauses do not count. While the limit is paused there is nothing to prolong.
+        """
+        when = min(self._loop.time() + seconds, self._began + self.paused_seconds + most)
+        if self._deadline is not None and when > self._ends_at:
+            self.limit(when)
 
     @contextmanager
     def paused(self) -> Generator[None]:

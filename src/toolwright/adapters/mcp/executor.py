@@ -106,7 +106,7 @@ class _Call:
         self._timeout = timeout
         self._began = asyncio.get_running_loop().time()
         self._questions_asked = self._questions_open = 0
-        self._asked_at = 0.0
+        self._asked_at = self._progressed = 0.0
         self._limit = asyncio.timeout(None)  # ends the call when the server asks too many questions
         self.unheard = False
         # the answer can wait for a person
@@ -201,14 +201,15 @@ class _Call:
         return answer
 
     def _remaining(self) -> float:
-        """Return the seconds left for reading the files to which the call's result links."""
-        spent = asyncio.get_running_loop().time() - self._began
+        """Return the seconds left for reading the files to which the call's result links, since the last progress."""
+        spent = asyncio.get_running_loop().time() - max(self._began, self._progressed)
         return min(LINKS_TIMEOUT, (self._timeout or math.inf) - spent - _SPARE)
 
     def _pending(self, task: RemoteTask) -> Pending:
         return Pending(wait=self._timeout, expires_in=task.kept or TASK_LASTS, task=task)
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self._progressed = asyncio.get_running_loop().time()
         try:
             self._state.progress(progress, total, message)
         except InvalidRequest:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from toolwright.core.concurrency import Supervision, deadlines_of
@@ -33,6 +34,8 @@ from toolwright.runtime.threads.thread_tree import children_of
 log = logger("toolwright.tools")
 
 SLOW_CALL = 60.0  # seconds after which a call in progress is logged
+MOST_PROLONGED = 10
+"""Multiple of its timeout that a call of an MCP server can last while the server reports progress."""
 ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has before it is cancelled
 
 
@@ -117,6 +120,8 @@ class Handlers:
         seconds = limit_of(tool)
         work = Supervision(running, tool.name, seconds)
         context.abort.within(work, lambda: self._grace(tool, state))
+        if tool.kind == "mcp" and seconds is not None:
+            state.prolong = partial(work.prolong, seconds, MOST_PROLONGED * seconds)
         loop = asyncio.get_running_loop()
         deadlines, here = deadlines_of(loop), copy_context()
         slow = deadlines.add(loop.time() + SLOW_CALL, lambda: here.run(_report_slow, tool))

@@ -64,6 +64,7 @@ class RunState(Questions):
         "is_builtin",
         "loop",
         "number",
+        "prolong",
     )
 
     def __init__(
@@ -80,6 +81,7 @@ class RunState(Questions):
         children: Sequence[Thread] = (),
     ) -> None:
         self.loop = asyncio.get_running_loop()
+        self.prolong: Callable[[], None] | None = None  # called by reports of progress
         self._context = context
         self._call = call
         self._sandbox = sandbox
@@ -402,6 +404,8 @@ class RunState(Questions):
         Raises `InvalidRequest` for numbers that are not finite, and for a text that is not text.
         """
         run, report = self._context.run, given.progress(done, total, text)
+        if self.prolong is not None:
+            self.prolong()
         if self._bus.wanted(run.thread_id, run.id):
             ids: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id}
             payload, now = ids | self._context.redactor.object(report), self._context.clock.now()
