@@ -358,7 +358,7 @@ class Supervision(Generic[T]):
         self._deadline = self._deadlines.add(when, self._cut_by_time)
 
     def prolong(self, seconds: float, most: float) -> None:
-        """Let the work end `seconds` from now if its time limit is earlier, but at most `most` after its start.
+        """Move the time limit to `seconds` from now if it is earlier, but to at most `most` after the start.
 
         Pauses do not count. While the limit is paused there is nothing to prolong.
         """
