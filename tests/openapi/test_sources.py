@@ -449,7 +449,7 @@ def test_auth_is_sent_by_a_scheme_that_no_operation_names_or_is_refused() -> Non
     assert tw.openapi(minimal(**components))["get"].variables == ()
 
 
-def test_details_that_the_sender_decides_do_not_lose_the_operation() -> None:
+def test_details_that_the_sender_decides_do_not_lose_the_operation(caplog: pytest.LogCaptureFixture) -> None:
     names = ["Idempotency-Key", "Accept-Encoding", "Content-Length", "X-Own"]
     headers = [
         {"name": name, "in": "header", "required": True, "schema": {"type": "string"}} for name in names
@@ -457,8 +457,11 @@ def test_details_that_the_sender_decides_do_not_lose_the_operation() -> None:
     repeated = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "a"]}
     body = {"content": {"application/json": {"schema": {"type": "object", "properties": {"in": repeated}}}}}
     document = minimal(servers=[{"url": "//zoo.test/v1"}])
-    document["paths"] = {"/a": {"post": {"operationId": "get", "parameters": headers, "requestBody": body}}}
+    post = {"operationId": "get", "parameters": headers, "requestBody": body}
+    document["paths"] = {"/a": {"post": post}, "/b": {"post": {**post, "operationId": "other"}}}
     tool = tw.openapi(document)["get"]
+    [warning] = [each.getMessage() for each in caplog.records]
+    assert warning.endswith("are no arguments: Accept-Encoding, Content-Length, Idempotency-Key.")
     assert tool.execution is not None
     assert tool.execution.url == "https://zoo.test/v1/a"
     assert sorted(tool.parameters["properties"]) == ["X-Own", "in"]  # type: ignore[arg-type]  # an object

@@ -47,12 +47,13 @@ _SAFE = "/:@!&'()*+,;=~-._%?"  # characters kept in paths of a document; `$` wou
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole document, with settings shared by its operations."""
+    """A whole document, with settings shared by its operations. `left_out` are headers that are no arguments."""
 
     root: Node
     old: bool
     longest: int
     inheritance: Inheritance
+    left_out: set[str] = field(default_factory=set[str])
 
 
 @dataclass(kw_only=True)
@@ -181,7 +182,10 @@ def _parameters(document: Document, item: Node, operation: Node) -> Iterator[tup
             parameter = model_of(document, "Parameter", raw)
             merged[parameter.param_in.value, parameter.name] = (parameter, resolved(raw))
     for (place, name), each in merged.items():
-        if place == "header" and name.lower() in _IGNORED | _OWN_HEADERS:
+        if place == "header" and name.lower() in _OWN_HEADERS:
+            document.left_out.add(name)
+            continue
+        if place == "header" and name.lower() in _IGNORED:
             continue
         if each[0].deprecated and not each[0].required and place != "path":
             continue

@@ -341,7 +341,7 @@ def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
             errors.append(
                 OperationFault(operation=operation.shown, message=brief(_error_message(error), 500))
             )
-    return Api(title=title, tools=tuple(tools), faults=tuple(errors))
+    return Api(title=title, tools=tuple(tools), faults=tuple(errors), left_out=tuple(sorted(whole.left_out)))
 
 
 _ERRORS = (

@@ -100,11 +100,15 @@ class OperationFault:
 
 @value
 class Api:
-    """The tools of a document: their configurations, and the errors of operations that cannot become tools."""
+    """The tools of a document: their configurations, and the errors of operations that cannot become tools.
+
+    `left_out` are headers of the document that are no arguments, because every request has them anyway.
+    """
 
     title: str
     tools: tuple[JSONObject, ...]
     faults: tuple[OperationFault, ...]
+    left_out: tuple[str, ...] = ()
 
     def errors_line(self) -> str | None:
         """Return the errors on one line, or None."""
@@ -238,6 +242,13 @@ def read_document(document: JSONObject, form: ApiForm, url: str | None) -> Api:
         if not api.tools:
             raise DefinitionError(message)
         log.warning("%s", message)
+    if api.left_out:
+        names = ", ".join(api.left_out[:MOST_ERRORS])
+        log.warning(
+            "Of the OpenAPI document %r, headers that a request has anyway are no arguments: %s.",
+            api.title,
+            names,
+        )
     return api
 
 
