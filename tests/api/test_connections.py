@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -187,6 +188,32 @@ async def test_the_caller_with_the_most_incomplete_bodies_makes_room() -> None:
         bob = await streaming(stack, port, "127.0.0.9", b"person:bob")
         await closed(uploads[0])
         assert not any(reader.at_eof() for reader, _ in [bob, *uploads[1:]])
+
+
+class Entry:
+    """What `Connections` reads of a connection with a stream."""
+
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self.address = address
+        self.holder: str | None = None
+        self.is_idle = False
+        self.transport = self
+
+    def abort(self) -> None:
+        """Do nothing: the server would close the connection."""
+
+
+def test_a_closed_connection_is_not_held_although_its_application_still_sends() -> None:
+    bounds: Any = Connections(2, 2)
+    closed, ann, bob = Entry(), Entry(), Entry()
+    assert bounds.add(closed)
+    bounds.hold(closed, "person:ann")
+    bounds.remove(closed)
+    bounds.hold(closed, "person:ann")  # the application has not noticed yet
+    for entry, caller in ((ann, "person:ann"), (bob, "person:bob")):
+        assert bounds.add(entry)
+        bounds.hold(entry, caller)
+    assert not bounds.add(Entry()), "each caller holds one connection"
 
 
 async def test_a_stream_that_is_a_callers_only_one_is_not_closed() -> None:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, BeforeValidator, Field, WrapValidator, field_val
 
 import toolwright as tw
 from toolwright import testing
+from toolwright.core.arguments.lenient import convert
+from toolwright.core.arguments.schema import Subschemas
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
 
@@ -159,6 +161,28 @@ async def test_a_configured_tool_can_be_lenient(door: str) -> None:
     assert json.loads(call.arguments) == written, "it is recorded as received"
     result: Any = call.result
     assert result["result"]["args"] == {"filter": {"n": 5}, "any": [1, 2]}
+
+
+def test_the_conversion_is_bounded_and_what_is_beyond_stays_as_received() -> None:
+    depth = 9
+    definitions: JSONObject = {
+        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]}
+        for n in range(depth)
+    }
+    definitions[f"d{depth}"] = {"type": "integer"}
+    schema: JSONObject = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"$ref": "#/$defs/d0"}}},
+        "$defs": definitions,
+    }
+    items: list[JSON] = [*["x"] * 400, "7"]
+    before: JSONObject = {"a": items}
+    assert convert(Subschemas(schema), before) == before, "its end is not reached"
+    few: JSONObject = {"a": ["x", "7"]}
+    assert convert(Subschemas(schema), few) == {"a": ["x", 7]}
+    text: JSONObject = {"a": json.dumps([1] * 20)}
+    assert convert(Subschemas(schema), text, 10) == text, "the text has more values"
+    assert convert(Subschemas(schema), text, 100) == {"a": [1] * 20}
 
 
 @pytest.mark.parametrize("kind", ["external", "space"])

@@ -184,6 +184,20 @@ def test_a_pattern_that_the_validator_cannot_read_is_left_out_with_one_warning(
     assert lines == [f"Values are not validated by the pattern {pattern!r}, which cannot be read."]
 
 
+@pytest.mark.parametrize("keyword", ["not", "if"])
+def test_a_condition_with_a_pattern_that_cannot_be_read_does_not_apply_to_everything(keyword: str) -> None:
+    condition: JSONObject = {keyword: {"pattern": r"^[\w-.]+!$"}, "then": {"maxLength": 1}}
+    name: JSONObject = {"type": "string", "pattern": r"^[\w-.]+$"}  # a property, not a condition
+    schema: JSONObject = {
+        "type": "object",
+        "properties": {"a": {"type": "string", **condition}, keyword: name},
+        "additionalProperties": False,
+    }
+    made = tw.Tool(name="t", description="d", parameters=schema, kind="external")
+    assert made.validator is not None
+    assert made.validator.read({"a": "text", keyword: "?"}) == {"a": "text", keyword: "?"}
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

@@ -91,6 +91,14 @@ async def test_a_rate_has_a_burst_and_refills() -> None:
     assert rates.seconds_until_free("ada") == 0, "only the last used keys are remembered"
 
 
+async def test_a_clock_that_is_set_back_does_not_reject_a_caller_until_it_has_caught_up() -> None:
+    now = 10_000.0
+    rates = Rates(3, 0.5, lambda: now)
+    rates.use("ada")
+    now -= 3_600
+    assert rates.seconds_until_free("ada") == 0
+
+
 class Reader:
     """Reads a stream until it has seen the end of the run, and notes when each write came."""
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,42 @@ async def test_errors_and_cancellation_reach_the_other_loop(tmp_path: Path) -> N
     async with app().runtime(journal("sqlite", tmp_path)) as rt:
         with pytest.raises(errors.NotFound, match="There is no run 'run_unknown'"):
             await elsewhere(lambda: rt.runs.get("run_unknown"))
+
+
+async def test_a_generator_that_is_cancelled_in_the_other_loop_is_closed_after_its_own_end() -> None:
+    waits, may_end, is_closed = threading.Event(), asyncio.Event(), asyncio.Event()
+
+    class Streaming(Carried):
+        async def items(self) -> AsyncGenerator[int]:
+            try:
+                waits.set()
+                await asyncio.Event().wait()
+                yield 1
+            finally:
+                await may_end.wait()
+                is_closed.set()
+
+    async def give_up() -> type[BaseException]:
+        async def read() -> None:
+            async for _ in streaming.items():
+                pass
+
+        reading = asyncio.create_task(read())
+        await asyncio.to_thread(waits.wait, WITHIN)
+        reading.cancel()
+        for _ in range(100):  # the reader begins to close the generator, which has not ended yet
+            await asyncio.sleep(0.001)
+        streaming.loop.call_soon_threadsafe(may_end.set)  # type: ignore[union-attr]  # it is set below
+        try:
+            await reading
+        except BaseException as error:
+            return type(error)
+        raise AssertionError("it was cancelled")
+
+    streaming = Streaming()
+    streaming.loop = asyncio.get_running_loop()  # type: ignore[misc]  # as `Runtime.start` does
+    assert await elsewhere(give_up) is asyncio.CancelledError
+    assert is_closed.is_set()
 
 
 async def test_an_operation_has_the_context_variables_of_the_caller_in_the_other_loop() -> None:

@@ -54,15 +54,25 @@ def _carried_items(method: Callable[..., AsyncGenerator[T]]) -> Callable[..., As
     async def carried(self: Carried, *args: Any, **kwargs: Any) -> AsyncGenerator[T]:
         items = method(self, *args, **kwargs)
         loop = None if self.loop is asyncio.get_running_loop() else self.loop
+        lock = asyncio.Lock()  # a cancelled caller goes on before the generator has ended in its loop
+
+        async def next_item() -> object:
+            async with lock:
+                return await anext(items, _END)
+
+        async def close() -> None:
+            async with lock:
+                await items.aclose()
+
         try:
             if loop is None:
                 async for item in items:
                     yield item
             else:
-                while (item := await _carry(loop, lambda: anext(items, _END))) is not _END:
-                    yield item  # type: ignore[misc]  # not the end
+                while (each := await _carry(loop, next_item)) is not _END:
+                    yield each  # type: ignore[misc]  # not the end
         finally:
-            await (items.aclose() if loop is None else _carry(loop, items.aclose))
+            await (items.aclose() if loop is None else _carry(loop, close))
 
     return carried
 

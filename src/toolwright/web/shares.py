@@ -106,4 +106,7 @@ class Rates:
 
     def _used_now(self, key: str) -> float:
         used, at = self._used.get(key, (0.0, 0.0))
-        return max(used - (self._time() - at) * self._per_second, 0.0)
+        passed = abs(
+            self._time() - at
+        )  # a clock that was set back must not reject callers until it has caught up
+        return max(used - passed * self._per_second, 0.0)

@@ -67,8 +67,8 @@ class Connections:
 
     def hold(self, connection: "HttpConnection", caller: str) -> None:
         """Record that the caller holds the connection: with a stream, a download or an incomplete body."""
-        if connection.holder is not None:
-            return
+        if connection.holder is not None or connection not in self._by_address.get(connection.address, ()):
+            return  # the application can send a little more after the connection was closed
         connection.holder = caller
         for address in (_ALL, connection.address):
             held = self._held.setdefault(address, {}).setdefault(caller, OrderedDict())

@@ -2,31 +2,37 @@
 
 from toolwright.core.arguments.schema import Subschema, Subschemas, item_of, members_of, property_of
 from toolwright.core.json_text import NotJson, parse_json
-from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MAX_NESTING
+from toolwright.core.json_value import JSON, JSONObject, has_more_values
+from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING
 
 _ALTERNATIVES = ("anyOf", "oneOf")
 
 
-def convert(subschemas: Subschemas, arguments: JSON) -> JSON:
+def convert(subschemas: Subschemas, arguments: JSON, most: int = MAX_JSON_VALUES) -> JSON:
     """Return the arguments in the form that the schema accepts. What cannot be converted is unchanged.
 
     - JSON text becomes the object or the list that the schema requires.
     - The text of a number becomes the number.
     - A null for an optional property that has no null is left out, so that its default applies.
 
-    A value that the schema accepts is unchanged: a text stays a text where texts are allowed.
+    A value that the schema accepts is unchanged: a text stays a text where texts are allowed. JSON text with more than
+    `most` values, and what follows the first `MAX_JSON_VALUES` values and alternatives, are unchanged too.
     """
-    return _Conversion(subschemas).at(arguments, (subschemas.root, "#"), 0)
+    return _Conversion(subschemas, most).at(arguments, (subschemas.root, "#"), 0)
 
 
 class _Conversion:
-    def __init__(self, subschemas: Subschemas) -> None:
+    def __init__(self, subschemas: Subschemas, most: int) -> None:
         self._subschemas = subschemas
+        self._most = most
+        self._visits = 0
 
     def at(self, value: JSON, place: Subschema, depth: int) -> JSON:
+        self._visits += 1
+        if self._visits > MAX_JSON_VALUES or depth > MAX_NESTING:
+            return value
         schema, pointer = self._subschemas.followed(place)
-        if not isinstance(schema, dict) or depth > MAX_NESTING or self._subschemas.accepts(pointer, value):
+        if not isinstance(schema, dict) or self._subschemas.accepts(pointer, value):
             return value
         for member in members_of(schema, pointer, "allOf"):
             value = self.at(value, member, depth + 1)
@@ -51,6 +57,8 @@ class _Conversion:
         try:
             parsed = parse_json(value)
         except NotJson:
+            return value
+        if has_more_values(parsed, self._most):
             return value
         match parsed:
             case dict():

@@ -23,6 +23,7 @@ from toolwright.core.text import brief, sentence
 _MOST_WHY = 500  # maximum characters of a reason
 _MOST_PLACE = 200  # maximum characters of a path, or of a name
 _VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords whose values are no schemas
+_NEGATED = frozenset({"not", "if"})
 _OTHER_NAMES = ("additionalProperties", "unevaluatedProperties")
 _HYPHEN = re.compile(r"(\\[dDsSwW])-(?!\])")  # `[\w-.]` is valid in JavaScript: the hyphen stands for itself
 log = logging.getLogger("toolwright.tools")
@@ -116,8 +117,13 @@ def _with_usable_patterns(schema: JSON) -> Any:  # of the same type
         return schema
     usable: JSONObject = {}
     for key, part in schema.items():
-        if key in _VALUES:
+        if key in _MAPS and isinstance(part, dict):
+            usable[key] = {name: _with_usable_patterns(each) for name, each in part.items()}
+        elif key in _VALUES:
             usable[key] = part
+        elif key in _NEGATED:  # without a pattern it would apply to more values
+            if _with_usable_patterns(part) == part:
+                usable[key] = part
         elif not (key == "pattern" and isinstance(part, str) and _is_unreadable(part)):
             usable[key] = _with_usable_patterns(part)
     by_pattern = usable.get("patternProperties")

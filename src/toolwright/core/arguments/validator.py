@@ -512,7 +512,7 @@ class ArgumentValidator:
                 arguments = parse_json(arguments)
         if isinstance(arguments, dict):
             self._check_weight(arguments)
-            arguments = convert(self._subschemas, arguments)
+            arguments = convert(self._subschemas, arguments, max(self._light, EXACT))
         if has_more_values(arguments, MAX_JSON_VALUES):
             raise InvalidArguments([_too_many_values()])
         return arguments
