@@ -225,3 +225,15 @@ def test_what_root_restores_belongs_to_the_owner_of_the_database(shell: Shell) -
         *shell.folder.glob("toolwright.db.replaced-*"),
     ]
     assert {each.stat().st_uid for each in restored} == {12_345}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_what_root_restores_on_a_new_machine_belongs_to_the_owner_of_the_folder(empty: Shell) -> None:
+    assert empty.run("db", "upgrade").returncode == 0
+    assert empty.run("backup", "copy.db").returncode == 0
+    folder = empty.folder / "new"
+    folder.mkdir()
+    os.chown(folder, 12_345, 12_345)
+    assert empty.at(folder).run("restore", str(empty.folder / "copy.db")).returncode == 0
+    restored = {each.name: each.stat().st_uid for each in folder.iterdir()}
+    assert restored == {"toolwright.db": 12_345, "toolwright.db.lock": 12_345}

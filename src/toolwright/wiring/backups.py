@@ -345,8 +345,8 @@ def _exchange(database: Path, partial: Path, *, keeps_files: bool) -> Path | Non
     aside = _folder_aside(database, parts) if parts else None
     if os.geteuid() == 0:  # the server's user must be able to use what root restores
         owner = (database if database.exists() else database.parent).stat()
-        for folder in [partial, *([] if aside is None else [aside])]:
-            for each in [folder, *folder.rglob("*")]:
+        for part in [beside(database, "lock"), partial, *([] if aside is None else [aside])]:
+            for each in [part, *part.rglob("*")]:
                 os.chown(each, owner.st_uid, owner.st_gid, follow_symlinks=False)
     for part in parts:
         part.rename((aside or partial) / part.name)
