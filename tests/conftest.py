@@ -147,7 +147,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the points of matrices that only `make test-rest` runs.
 
-    If the exhaustive tests are selected, keep a quarter of them, for `.ci/run`, which has 30 minutes.
+    If the exhaustive tests are selected, keep a part of them, for `.ci/run`, which has 30 minutes.
     """
     matrices = defaultdict[str, list[pytest.Item]](list)
     for item in items:
@@ -157,13 +157,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         points.sort(key=lambda item: crc32(item.nodeid.encode()))
         for item in points[ceil(len(points) / SAMPLE) :]:
             item.add_marker("exhaustive")
-    quarter = os.environ.get("EXHAUSTIVE_QUARTER")
-    if quarter is None:
+    part = os.environ.get("EXHAUSTIVE_PART")
+    if part is None:
         return
     left_out = [
         item
         for item in items
-        if item.get_closest_marker("exhaustive") and not journals.is_in_quarter(item.nodeid, int(quarter))
+        if item.get_closest_marker("exhaustive") and not journals.is_in_part(item.nodeid, int(part))
     ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
