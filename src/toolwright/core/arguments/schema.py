@@ -522,6 +522,13 @@ class Subschemas:
         self.root = root
         self._registry: jsonschema_rs.Registry | None = None
         self._validators: dict[str, jsonschema_rs.Validator] = {}
+        self._compiled: CompiledSchema | None = None
+
+    def compile(self, name: str) -> CompiledSchema:
+        """Return the whole schema of the tool `name`, compiled at the first call. Raises `DefinitionError`."""
+        if self._compiled is None:
+            self._compiled = compile_schema(self.root, name)
+        return self._compiled
 
     def resolve(self, reference: JSON) -> Subschema | None:
         """Return the target of a local reference, or None."""

@@ -501,7 +501,7 @@ class ArgumentValidator:
     def _read_opened(self, arguments: JSONObject, special: bool) -> JSONObject:
         if self._opened is None:
             raise InvalidArguments(validation_errors(self.compile(), arguments))
-        errors = validation_errors(compile_schema(self._opened.root, self._name), arguments)
+        errors = validation_errors(self._opened.compile(self._name), arguments)
         if errors:
             raise InvalidArguments(errors)
         return normalize(self._opened, arguments) if special else arguments
