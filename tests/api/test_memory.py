@@ -242,7 +242,11 @@ async def test_plans_of_an_agent_that_can_have_no_home_are_refused() -> None:
         ("plans", {"plans": [{**TEA}]}, ["plans.0"]),
         ("plans", {**TEA, "runAfter": 1, "cron": "@daily"}, [""]),
         ("plans", {**TEA, "cron": "0 9 30 2 *"}, ["cron"]),
-        ("plans", {"plans": [{**TEA, "runAfter": 1}, {**TEA, "cron": "@reboot"}]}, ["plans.1.cron"]),
+        (
+            "plans",
+            {"plans": [{**TEA, "runAfter": 1}, {**TEA, "name": "Nap", "cron": "@reboot"}]},
+            ["plans.1.cron"],
+        ),
         ("plans", {**TEA, "cron": "@daily", "timezone": "Mars"}, ["timezone"]),
         ("plans", {**TEA, "scheduledAt": "2001-01-01T00:00:00Z"}, ["scheduledAt"]),
         ("plans", {**TEA, "runAfter": 10**400}, ["runAfter"]),
