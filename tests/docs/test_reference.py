@@ -141,6 +141,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # the site is built
 def test_each_public_attribute_of_what_users_get_is_in_the_reference(inventory: set[str]) -> None:
     types = documented_types()
     assert {Runtime, tw.App, tw.Settings, tw.ThreadState, toolwright.client.Client} <= types
