@@ -39,7 +39,7 @@ def script(readme: str, port: int) -> str:
     lines, count = re.subn(r"^toolwright serve app:app.*$", served + ready, lines, flags=re.MULTILINE)
     assert count == 1
     lines = lines.replace("toolwright doctor ", f"toolwright doctor --port {port} ")
-    lines = re.sub(r"^curl -sN (\S+).*$", r"timeout 5 curl -sN \1 || true", lines, flags=re.MULTILINE)
+    lines = re.sub(r"^curl -sN (\S+).*$", r"timeout 20 curl -sN \1 || true", lines, flags=re.MULTILINE)
     return f"set -eo pipefail\ntrap 'test -z \"$SERVER\" || kill $SERVER' EXIT\n{lines}"
 
 
