@@ -17,18 +17,16 @@ processes = processes_of("suspects_child")
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_runs_beside_one_that_kills_the_process_are_not_held_off(scene: Scene) -> None:
-    generation = 1
-    while (status := await scene.run(generation=generation)) == KILLED:
-        generation += 1
-        assert generation <= KILLS + 1
-    assert status == 0
+    for generation in range(1, KILLS + 1):
+        assert await scene.run(generation=generation) == KILLED, generation
+    assert await scene.run(generation=KILLS + 1) == 0
     store = await opened(scene.url, MemoryBus())
     runs = await store.runs(limit=1_000)
     await store.close()
     [harmful] = [each for each in runs if each.status == "failed"]
     assert harmful.error == f"The process died {LAST_ISOLATED} times while it executed this run."
     harmless = [each for each in runs if each.id != harmful.id]
-    assert len(harmless) == generation * (FRESH + 1)
+    assert len(harmless) == (KILLS + 1) * (FRESH + 1)
     assert [each.status for each in harmless if each.status != "completed"] == [
         "running"
     ]  # of the last generation

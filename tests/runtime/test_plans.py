@@ -197,6 +197,15 @@ async def test_a_plan_that_was_renamed_leaves_its_name_free() -> None:
         assert sorted(each.name for each in plans) == ["Daily", "Old"]
 
 
+async def test_a_change_without_a_name_is_not_the_plan_called_none() -> None:
+    async with thinking(clock=ManualClock(NOON)) as mind:
+        with pytest.raises(tw.errors.InvalidRequest, match=r"plans\.1\.name is needed"):
+            await mind.rt.minds.set_plans("thinker", [replace(DAILY, name="None"), replace(DAILY, name=None)])
+        for wrong in (5, ["Daily"]):
+            with pytest.raises(tw.errors.InvalidRequest, match=r"plans\.0\.name must be text"):
+                await mind.rt.minds.set_plans("thinker", [replace(DAILY, name=wrong)])  # type: ignore[arg-type]  # misuse
+
+
 async def test_one_name_twice_in_a_request_is_refused() -> None:
     async with thinking(clock=ManualClock(NOON)) as mind:
         with pytest.raises(tw.errors.InvalidRequest, match="The plan 'Daily' is given twice") as error:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -52,8 +53,12 @@ def carried_operation(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable
 def _carried_items(method: Callable[..., AsyncGenerator[T]]) -> Callable[..., AsyncGenerator[T]]:
     @wraps(method)
     async def carried(self: Carried, *args: Any, **kwargs: Any) -> AsyncGenerator[T]:
-        items = method(self, *args, **kwargs)
-        loop = None if self.loop is asyncio.get_running_loop() else self.loop
+        items, loop = method(self, *args, **kwargs), self.loop
+        if loop is None or loop is asyncio.get_running_loop():
+            async with aclosing(items):
+                async for item in items:
+                    yield item
+            return
         lock = asyncio.Lock()  # a cancelled caller goes on before the generator has ended in its loop
 
         async def next_item() -> object:
@@ -65,14 +70,10 @@ def _carried_items(method: Callable[..., AsyncGenerator[T]]) -> Callable[..., As
                 await items.aclose()
 
         try:
-            if loop is None:
-                async for item in items:
-                    yield item
-            else:
-                while (each := await _carry(loop, next_item)) is not _END:
-                    yield each  # type: ignore[misc]  # not the end
+            while (each := await _carry(loop, next_item)) is not _END:
+                yield each  # type: ignore[misc]  # not the end
         finally:
-            await (items.aclose() if loop is None else _carry(loop, close))
+            await _carry(loop, close)
 
     return carried
 

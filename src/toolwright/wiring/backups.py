@@ -220,7 +220,12 @@ def move_parts(target: Path, partial: Path, *, has_key: bool) -> None:
         key.unlink(missing_ok=True)
     elif (partial / "key").exists():
         (partial / "key").replace(key)
-    opened = os.open(target.resolve().parent, os.O_RDONLY)
+    _sync(target.resolve().parent)
+
+
+def _sync(folder: Path) -> None:
+    """Write the names of the folder's files to the disk."""
+    opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
     finally:
@@ -357,11 +362,7 @@ def _exchange(database: Path, partial: Path, *, keeps_files: bool) -> Path | Non
     ):
         if (partial / name).exists():
             (partial / name).rename(place)
-    opened = os.open(database.parent, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+    _sync(database.parent)
     return aside
 
 

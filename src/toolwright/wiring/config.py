@@ -43,6 +43,7 @@ from toolwright.wiring.settings import Settings
 
 DEFAULT_FILE = Path("app.py")
 _OURS = str(Path(__file__).resolve().parent.parent)
+HIDES = "has the name of the package, so that programs in this folder import it instead: rename it."
 
 
 def find_app(target: str | None) -> App:
@@ -80,9 +81,6 @@ def load_app(target: str) -> App:
     if hiding is not None and name.split(".")[0] == "toolwright":
         raise DefinitionError(f"{hiding} {HIDES}")
     return _app_in(_module(name), path or "app")
-
-
-HIDES = "has the name of the package, so that programs in this folder import it instead: rename it."
 
 
 def hiding_file() -> Path | None:

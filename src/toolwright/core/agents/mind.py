@@ -379,11 +379,11 @@ def changed_plans(
     Raises `InvalidRequest` with all invalid paths.
     """
     by_name = {each.name: each.id for each in stored.values() if each.thread_id == thread_id}
-    named = {f"plans.{n}.name": each.name for n, each in enumerate(changes) if each.id is None}
-    names = {path: name for path, name in named.items() if isinstance(name, str)}
-    _check_once("plan", [*names], [*names.values()])
-    own = {name: by_name.get(name) or _plan_id(name, thread_id, stored) for name in names.values()}
-    ids = _ids("plan", [own.get(str(each.name)) if each.id is None else each.id for each in changes], new_id)
+    unidentified = [(n, each.name) for n, each in enumerate(changes) if each.id is None]
+    named = [(n, name) for n, name in unidentified if isinstance(name, str)]
+    _check_once("plan", [f"plans.{n}.name" for n, _ in named], [name for _, name in named])
+    own = {n: by_name.get(name) or _plan_id(name, thread_id, stored) for n, name in named}
+    ids = _ids("plan", [own.get(n, each.id) for n, each in enumerate(changes)], new_id)
     new: dict[str, Plan] = {}
     for n, (plan_id, change) in enumerate(zip(ids, changes, strict=True)):
         where, was = f"plans.{n}", stored.get(plan_id)

@@ -28,6 +28,11 @@ _MOST_KEPT = 8 * 1024 * 1024
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _ERRORS = ("error", "message", "detail")
 _WIRES = ("OpenAIChatModel", "OpenAIResponsesModel", "AnthropicModel")
+_CLASSES = {
+    "chunk": ("openai.types.chat", "ChatCompletionChunk"),
+    "OpenAIResponsesModel": ("openai.types.responses", "Response"),
+    "AnthropicModel": ("anthropic.types.beta", "BetaMessage"),
+}
 
 
 class _Processing(Protocol):
@@ -138,13 +143,6 @@ class _Whole:
 
     async def close(self) -> None:
         """Do nothing: the response has been read."""
-
-
-_CLASSES = {
-    "chunk": ("openai.types.chat", "ChatCompletionChunk"),
-    "OpenAIResponsesModel": ("openai.types.responses", "Response"),
-    "AnthropicModel": ("anthropic.types.beta", "BetaMessage"),
-}
 
 
 def _sdk_value(kind: str, fields: JSONObject) -> Any:
