@@ -145,4 +145,5 @@ async def meeting(
     with configured(name, way, revision=revision) as (server, hearing):
         async with hosting({**server, **(settings or {})}, turns) as host:
             host.hearing = hearing
+            await host.status()  # a busy machine takes longer for it than a run waits
             yield host
