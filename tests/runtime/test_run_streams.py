@@ -100,6 +100,35 @@ async def test_an_answer_that_broke_off_begins_again_after_a_reset(streams: bool
     assert [type(each) for each in events].count(tw.TextReset) == 1
 
 
+class Bursts:
+    """A model whose answer arrives in these pieces, each after a delta of the one before was published."""
+
+    name = "test:bursts"
+
+    def __init__(self, *pieces: str) -> None:
+        self._pieces = pieces
+        self.read = asyncio.Event()
+
+    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        for piece in self._pieces:
+            yield TextDelta(piece)
+            await self.read.wait()
+            self.read.clear()
+        yield ModelResponse(text="".join(self._pieces))
+
+
+async def test_a_burst_that_is_longer_than_a_delta_leaves_no_gap() -> None:
+    model = Bursts(LONG, "The end.")
+    text = ""
+    async with tw.stream(tw.Agent("agent", instructions="", model=model), "Go.") as stream:
+        async for event in stream:
+            assert not isinstance(event, tw.TextReset)
+            if isinstance(event, tw.TextDelta):
+                text += event.text
+                model.read.set()
+    assert text == LONG + "The end."
+
+
 @pytest.mark.parametrize("late", [False, True], ids=["live", "afterwards"])
 async def test_long_answers_arguments_and_results_come_whole(late: bool) -> None:
     async with runtime(agent(calling("echo", text=LONG), {"text": LONG})) as rt:

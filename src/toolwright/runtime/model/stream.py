@@ -24,7 +24,7 @@ class _Stream:
     shown: str = ""
 
 
-# characters; a longer text is shown by its deltas only, and each delta is cut to this length
+# characters; a longer text is shown by its deltas only, and each delta has at most this length
 MOST_SHOWN = 32 * 1024
 MOST_OF_A_NAME = 200  # characters
 
@@ -142,7 +142,7 @@ class AnswerStream:
             case _:
                 return
         if self._timer is None and self._wanted(self._in_space):
-            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush)
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush_in_time)
 
     def finish(self) -> None:
         """Note that the answer is complete."""
@@ -154,6 +154,7 @@ class AnswerStream:
             return
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
             self._flush()
         if self._whole:
             self._context.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
@@ -169,8 +170,14 @@ class AnswerStream:
             part = self._parts[index] = _Part(name)
         part.fresh.append(text)
 
+    def _flush_in_time(self) -> None:
+        self._flush()
+        unshown = any(part.fresh for part in self._parts.values())
+        self._timer = (
+            asyncio.get_running_loop().call_later(INTERVAL, self._flush_in_time) if unshown else None
+        )
+
     def _flush(self) -> None:
-        self._timer = None
         run, in_space = self._context.run, self._in_space
         assert in_space is not None, "something was said"
         if not self._attempt:
@@ -199,19 +206,18 @@ class _Part:
         self.fresh: list[str] = []
 
     def show(self, stream_id: str, step: int) -> tuple[EventType, JSONObject] | None:
-        """Return the next delta, or None if there is nothing new to show."""
+        """Return the next delta, or None if there is nothing new to show. What is beyond its length stays `fresh`."""
         if not self.fresh:
             return None
-        delta = "".join(self.fresh)
-        self.fresh.clear()
+        fresh = "".join(self.fresh)
+        delta = fresh[:MOST_SHOWN]
+        self.fresh = [fresh[MOST_SHOWN:]] if len(fresh) > MOST_SHOWN else []
         if self.shown and not delta:
             return None
         self.shown, self.text = True, self.text + delta
         large = len(self.text) > MOST_SHOWN
         payload: JSONObject = {"streamId": stream_id, "stepNumber": step, "delta": delta}
         payload |= {"truncated": True} if large else {"text": self.text}
-        if len(delta) > MOST_SHOWN:
-            payload["delta"] = delta[:MOST_SHOWN]
         if not self.name:
             return "message.delta", payload
         return "tool.streaming", payload | {
