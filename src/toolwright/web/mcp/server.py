@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from importlib.metadata import version
-from io import TextIOWrapper
 from typing import Any, BinaryIO, cast
 
 import anyio
@@ -50,6 +49,7 @@ from toolwright.web.mcp.sessions import (
     StateCodec,
     session_of,
 )
+from toolwright.web.mcp.stdio import HostStreams
 from toolwright.web.mcp.tasks import TaskParams, Tasks, UpdateParams, is_task_request
 from toolwright.web.mcp.tools import BEAT, TASKS, Context, McpParts
 from toolwright.web.middleware import answer_error
@@ -187,15 +187,16 @@ async def serve_stdio(
     """Serve the runtime's tools over these streams. The host has the permissions of a service."""
     parts = McpParts(opened=lambda: runtime, caller=lambda _: SERVICE, permissions=permissions)
     server = mcp_server(parts)
-    written = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))
+    streams = HostStreams(stdin, stdout)
 
     async def answer_error(error: types.JSONRPCError) -> None:
         # to the stream of all answers: a second writer could write within the line of another answer
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await write_stream.send(SessionMessage(error))
 
-    # The SDK only iterates over the lines, and parses them as text or bytes.
-    lines = cast("anyio.AsyncFile[str]", _messages(stdin, answer_error))
+    # The SDK only iterates over the lines, parses them as text or bytes, and calls `write` and `flush`.
+    lines = cast("anyio.AsyncFile[str]", _messages(streams.lines(), answer_error))
+    written = cast("anyio.AsyncFile[str]", streams)
     try:
         async with stdio_server(lines, written) as (read_stream, write_stream):
             await server.run(read_stream, write_stream, server.create_initialization_options())
@@ -204,10 +205,10 @@ async def serve_stdio(
 
 
 async def _messages(
-    stdin: BinaryIO, answer_error: Callable[[types.JSONRPCError], Awaitable[None]]
+    lines: AsyncIterator[bytes], answer_error: Callable[[types.JSONRPCError], Awaitable[None]]
 ) -> AsyncGenerator[bytes]:
     """Yield the lines that are messages. Other lines are answered here, because the SDK drops them and hosts wait."""
-    async for line in anyio.wrap_file(stdin):
+    async for line in lines:
         if not line.strip():
             continue
         error = _line_error(line) if len(line) <= QUICK else await asyncio.to_thread(_line_error, line)
