@@ -1,6 +1,7 @@
 """Features of the embedded motor alone: tasks, sweeps, a lock, errors, a clean stop."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -280,15 +281,28 @@ class Suspecting:
         self.lives = lives
         self.sizes: set[tuple[str, int]] = set()
         self.released = asyncio.Event()
+        self.wakes: str | None = None  # the thread that is woken before a verdict is returned
+        self._drains, self.most = Counter[str](), 0  # drains of a suspect at the same time
 
     async def __call__(
         self, thread_id: str, *, alone: bool = False, suspects: int = 1, node: str | None = None
     ) -> Verdict:
-        if thread_id in self.lives and not alone:
+        if thread_id not in self.lives:
+            return await self._rig.drain(thread_id)
+        self._drains[thread_id] += 1
+        self.most = max(self.most, self._drains[thread_id])
+        try:
+            return await self._suspect(thread_id, alone, suspects)
+        finally:
+            self._drains[thread_id] -= 1
+
+    async def _suspect(self, thread_id: str, alone: bool, suspects: int) -> Verdict:
+        if not alone:
+            if self.wakes is not None:
+                self._rig.motor.wake(self.wakes)
             return RetryInIsolation(0.0, self.lives[thread_id])
-        if alone:
-            self.sizes.add((thread_id, suspects))
-            await self.released.wait()
+        self.sizes.add((thread_id, suspects))
+        await self.released.wait()
         return await self._rig.drain(thread_id)
 
 
@@ -340,6 +354,18 @@ async def test_suspects_that_take_long_hold_off_the_next_ones_for_a_turn_only() 
         assert drain.sizes == {("slow", 1)}, "a turn is doubled with each life"
         clock.ahead += 11.0
         await rig.until(lambda: ("waiting", 1) in drain.sizes)
+
+
+async def test_a_thread_that_has_become_a_suspect_is_executed_once_at_a_time() -> None:
+    """The scheduler's turn comes between the verdict and the end of the task that returned it."""
+    async with suspecting({"suspect": 3}) as (rig, drain, _):
+        drain.wakes = "new"
+        await rig.thread("new")
+        await rig.until(lambda: len(drain.sizes) > 0)
+        for _ in range(3):  # each turn of the scheduler searches for due threads
+            await rig.post("new")
+            await rig.until_more_than(len(rig.drained))
+        assert drain.most == 1
 
 
 class _Always:

@@ -1,15 +1,16 @@
 """Which process executes a run: two processes on one file, clean stops, runs whose process dies repeatedly."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import toolwright as tw
-from tests.databases import database, opened
+from tests.databases import database, opened, stores
 from tests.play import begun
 from tests.postgres_server import fresh_database
 from tests.runtime.rig import Barriers, assert_valid, running
@@ -20,9 +21,9 @@ from toolwright.adapters.system import SystemClock, new_id
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Claim, Committed, Conflict, Release, Result, Takeover, Unit
+from toolwright.core.journal.units import Advance, Claim, Committed, Conflict, Release, Result, Takeover, Unit
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
-from toolwright.core.ports import RetryInIsolation
+from toolwright.core.ports import RetryInIsolation, Verdict
 from toolwright.core.threads.call import CallStatus
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runs import worker
@@ -204,13 +205,24 @@ async def test_a_run_that_was_taken_over_starts_afresh_with_its_next_commit() ->
 
 async def crashed_with(*calls: CallStatus, **run: int) -> tuple[Runtime, Store, str]:
     """Return a runtime on a journal as left by a process that ended while calls had that status."""
-    bus, clock = MemoryBus(), ManualClock()
-    store = MemoryStore(bus.publish)
+    store = MemoryStore(MemoryBus().publish)
+    run_id = await crash(store, *calls, **run)
+    return process_on(store), store, run_id
+
+
+async def crash(store: Store, *calls: CallStatus, **run: int) -> str:
+    """Write the journal as left by a process that ended while calls had that status. Return the id of the run."""
     drain = await begun(store)
     await drain.answer(*[drain.call(each) for each in calls])
     await drain.do(drain.unit(Takeover, {"lives": 2, **run}))
-    parts = Parts(store=store, motor=ManualMotor(store, clock), bus=bus, clock=clock)
-    return assemble(Catalog(), parts, Settings(), inline_wait=0.0), store, drain.run.id
+    return drain.run.id
+
+
+def process_on(store: Store) -> Runtime:
+    """Return the runtime of another process on the journal, without agents."""
+    clock = ManualClock()
+    parts = Parts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus(), clock=clock)
+    return assemble(Catalog(), parts, Settings(), inline_wait=0.0)
 
 
 async def test_from_the_third_life_on_a_run_whose_call_executed_the_apps_code_is_a_suspect() -> None:
@@ -235,6 +247,86 @@ async def test_only_a_run_that_was_the_only_suspect_ten_times_fails() -> None:
         await rt._drainer("th_1", alone=True, suspects=1)  # pyright: ignore[reportPrivateUsage]  # as the motor does
         run = await store.run(run_id)
         assert run is not None and (run.error == message) == fails
+
+
+class Losing(Barriers):
+    """A journal that refuses a claim's next units as those of another process, or is away for them."""
+
+    def __init__(self, inner: Store, loss: str, times: int = 100) -> None:
+        super().__init__(inner)
+        self._loss, self._times, self._is_claimed = loss, times, False
+        self.was_lost = asyncio.Event()
+
+    async def commit(self, unit: Unit) -> Committed | Conflict:
+        if self._is_claimed and isinstance(unit, Advance):
+            self.was_lost.set()
+            if self._loss == "outage":
+                await asyncio.sleep(0)  # no time passes on the clock of the test: let it cancel the drain
+                raise StoreError("The disk is full.")
+            self._is_claimed = False
+            return Conflict(guard="fence")
+        if isinstance(unit, Claim | Takeover) and self._times:
+            self._times, self._is_claimed = self._times - 1, True
+        return await super().commit(unit)
+
+    async def lose(self, drain: Coroutine[Any, Any, Verdict]) -> None:
+        """Run the drain until it has lost its thread, like a scheduler whose lock is lost."""
+        task = asyncio.create_task(drain)
+        await self.was_lost.wait()
+        if self._loss == "outage":
+            task.cancel()
+        await asyncio.wait([task])
+        self.was_lost.clear()
+        self._is_claimed = False
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+@pytest.mark.parametrize("loss", ["fence", "outage"])
+async def test_a_crash_is_counted_once_however_often_the_next_process_loses_the_run(
+    kind: str, loss: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stores(kind, tmp_path) as opening:
+        journal = await opening(MemoryBus())
+        store = Losing(journal, loss)
+        run_id = await crash(journal, "running", lives=5, isolated=2)
+
+        async def lost(rt: Runtime, *, suspects: int = 1) -> tuple[int, int, int]:
+            """Lose the run in that process. Return the lives of which it is suspected, and those of its row."""
+            drain = rt._drainer  # pyright: ignore[reportPrivateUsage]  # as the motor does
+            verdict = await drain("th_1")
+            assert isinstance(verdict, RetryInIsolation)
+            await store.lose(drain("th_1", alone=True, suspects=suspects))
+            run = await journal.run(run_id)
+            assert run is not None
+            return verdict.lives, run.lives, run.isolated
+
+        first = process_on(store)  # type: ignore[arg-type]  # reads go through
+        for _ in range(3):
+            assert await lost(first) == (6, 6, 3)
+        assert await lost(first, suspects=2) == (6, 6, 2), "it was not the only suspect in the end"
+        second = process_on(store)  # type: ignore[arg-type]  # reads go through
+        assert await lost(second) == (7, 7, 3)
+        assert await lost(first) == (8, 8, 4), "the second process has not given it back either"
+        await journal.close()
+    assert [each for each in caplog.messages if "the process that executed it has ended" in each] == [
+        f"Run {run_id} is taken over: the process that executed it has ended."
+    ] * 3
+
+
+async def test_a_run_that_its_process_has_lost_and_claimed_again_has_survived_no_crash(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    work = Work()
+    work.go_on.set()
+    async with by_hand(script(), work.tool) as (rt, store, motor):
+        store.inner = Losing(store.inner, "fence", times=1)  # type: ignore[assignment]  # reads go through
+        thread = await rt.threads.create("worker")
+        run = await rt.threads.send(thread.id, "Go")
+        await motor.run_until_idle()
+        [again] = [unit for unit in store.committed if isinstance(unit, Takeover)]
+        assert again.run.lives == 0
+        assert not any("has ended" in each for each in caplog.messages)
+        assert (await rt.runs.get(run.id)).status == "completed"
 
 
 async def test_while_the_journal_fails_the_current_result_is_kept_and_written_later() -> None:

@@ -299,7 +299,12 @@ class EmbeddedMotor:
         now = self._clock.monotonic()
         if self._group and now < self._turn_ends:
             return
-        ripe = [name for name, suspect in self._suspects.items() if suspect.at <= now]
+        # the task that has found that a run is a suspect can still be about to free its slot
+        ripe = [
+            name
+            for name, suspect in self._suspects.items()
+            if suspect.at <= now and name not in self._running
+        ]
         if not ripe:
             return
         lives = max(self._suspects[name].lives for name in ripe)

@@ -67,6 +67,11 @@ class RunRecord:
         self._has_dropped = False
 
     @property
+    def is_held_here(self) -> bool:
+        """Return whether this process has claimed the run and not released it."""
+        return self._stored_run is not None and self.run.held
+
+    @property
     def known(self) -> KnownMessages | None:
         """The messages as stored, or None if some of them were deleted or left out."""
         if self._has_dropped or self.thread.compacted or not all(each.kept for each in self.root.messages):

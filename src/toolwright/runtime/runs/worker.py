@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
 from datetime import timedelta
+from typing import NamedTuple
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import entity_id_of
@@ -64,6 +65,7 @@ STRAGGLERS = 20.0  # seconds within which a commit that was in progress when a r
 # threads whose messages are kept in memory, and maximum characters of each
 MOST_KNOWN, MOST_KNOWN_TEXT = (32, 1_000_000)
 LAST_WORD = 5.0  # seconds to release a run
+MOST_UNRELEASED = 10_000  # runs of which a process knows that it has not released them
 
 
 def _agent_name(context: RunContext) -> str:
@@ -95,6 +97,16 @@ def _log_end(context: RunContext, began: float, clock: Clock, failed: int) -> No
 def _executed_app_code(view: ThreadView) -> bool:
     """Return whether a call of the app's own code was in progress when the process ended."""
     return any(call.status == "running" and call.kind in APP_CODE for call in view.calls)
+
+
+class _Unreleased(NamedTuple):
+    """A run that this process has claimed with this epoch and left without a release, and whether it was isolated.
+
+    It is held in the journal, like the run of a process that has ended. The next claim by anyone raises the epoch.
+    """
+
+    epoch: int
+    is_isolated: bool
 
 
 class RunWorker:
@@ -130,6 +142,7 @@ class RunWorker:
         self._holds: dict[str, RunContext] = {}
         self._checks: set[asyncio.Task[None]] = set()
         self._known: OrderedDict[str, KnownMessages] = OrderedDict()
+        self._unreleased: OrderedDict[str, _Unreleased] = OrderedDict()  # by thread
         self._stopping = False
         # threads whose joined claim was not written: the next one is a unit of its own
         self._unclaimed: set[str] = set()
@@ -197,11 +210,26 @@ class RunWorker:
             if left > 0:
                 due = None if math.isinf(left) else self._clock.now() + timedelta(seconds=left)
                 return await self._leave(view.thread.id, Leaving(gen=view.wake.gen, due=due))
-        lives = run.lives + 1
+        is_left_here = self._left_here(view.thread.id, view.thread.epoch) is not None
+        lives = run.lives if is_left_here else run.lives + 1
         suspected = run.held and lives >= SUSPECT_LIVES and _executed_app_code(view)
         if suspected and not alone and run.cancel_requested_at is None:
             return RetryInIsolation(nth_delay(lives - SUSPECT_LIVES), lives)
         return None
+
+    def _left_here(self, thread_id: str, epoch: int) -> _Unreleased | None:
+        """Return the claim that this process has left. None if there is none, or another process has claimed since."""
+        left = self._unreleased.get(thread_id)
+        return left if left is not None and left.epoch == epoch else None
+
+    def _note_unreleased(self, context: RunContext) -> None:
+        """Remember a run that is left without a release, so that the next claim here does not count it as a crash."""
+        if context.is_held_here:
+            self._unreleased[context.thread.id] = _Unreleased(context.epoch, context.is_isolated)
+            if len(self._unreleased) > MOST_UNRELEASED:
+                self._unreleased.popitem(last=False)
+        elif not context.run.held:
+            self._unreleased.pop(context.thread.id, None)
 
     async def _time_left(self, view: ThreadView, run: Run) -> float:
         """Return the seconds that a suspended run still has to wait, as far as known."""
@@ -284,6 +312,7 @@ class RunWorker:
                 context.trace.end(context.run)
                 context.trace = None
             del self._holds[context.thread.id]
+            self._note_unreleased(context)
             if context.is_unclaimed:
                 self._unclaimed.add(context.thread.id)
             else:
@@ -358,13 +387,20 @@ class RunWorker:
             await self._resume(context, claim, agent)
 
     async def _take_over(self, context: RunContext) -> None:
-        """Take over a run whose process has ended. It fails if it alone was suspected for `LAST_ISOLATED` of them."""
-        ended = context.run.isolated
+        """Take over a run whose process has ended. It fails if it alone was suspected for `LAST_ISOLATED` of them.
+
+        A run that this process has left itself is taken over too, but no process has ended then.
+        """
+        run, left = context.run, self._left_here(context.thread.id, context.epoch)
+        ended = max(run.isolated - 1, 0) if left is not None and left.is_isolated else run.isolated
         taken = _running(
-            context.run, lives=context.run.lives + 1, isolated=ended + 1 if context.is_isolated else ended
+            run, lives=run.lives + (left is None), isolated=ended + 1 if context.is_isolated else ended
         )
         await context.write(Takeover, Changes(events=[run_event(taken)]), taken)
-        log.warning("Run %s is taken over: the process that executed it has ended.", taken.id)
+        if left is None:
+            log.warning("Run %s is taken over: the process that executed it has ended.", taken.id)
+        else:
+            log.info("Run %s continues: this process had left it without a release.", taken.id)
         if ended >= LAST_ISOLATED:
             await self._ends.fail(
                 context, f"The process died {quantity(ended, 'time')} while it executed this run."
