@@ -1,16 +1,20 @@
 """Answers of servers that deviate from their wire: odd chunks of chat completions, bodies that are not streams."""
 
+import asyncio
 import json
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from openai._streaming import SSEDecoder
 
 from tests.models import wire_anthropic, wire_openai_chat, wire_openai_responses
 from tests.models.asking import MakeModel, answer_of, ask, assistant, only, request, tool, user
 from tests.models.wire_answer import WireAnswer, WireCall
 from tests.models.wire_server import WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
+from toolwright.adapters.models.providers.streams import Decoder
 from toolwright.core.errors import ModelRefused, ModelUnavailable
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import CallDelta, ModelResponse, TextDelta
@@ -270,6 +274,38 @@ def wire(model: PydanticAIModel) -> Any:  # a module
 TYPES = pytest.mark.parametrize(
     "content_type", ["application/json", "text/event-stream", "text/html; charset=utf-8"]
 )
+
+
+async def test_an_event_beyond_the_limit_ends_the_answer(model: PydanticAIModel, server: WireServer) -> None:
+    server.send(*['data: {"text": "' + "x" * 17 * 1024**2] * 3)
+    with pytest.raises(ModelUnavailable, match=r"the server sent an event of more than 16 MiB\."):
+        await ask(model)
+
+
+async def test_others_run_before_a_large_event_is_parsed() -> None:
+    """The SDK decodes and parses an event in one go. Each of both takes milliseconds for each megabyte."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def arrived(*frames: str) -> AsyncGenerator[bytes]:
+        for each in frames:
+            yield each.encode()
+
+    task = asyncio.create_task(others())
+    await asyncio.sleep(0)  # it begins
+    for size, pauses in ((100, False), (1_000_000, True)):
+        decoder = Decoder(SSEDecoder(), "m")
+        events = aiter(decoder.aiter_bytes(arrived(chunk({"content": "x" * size}))))
+        turns = 0
+        event = await anext(events)
+        assert len(event.json()["choices"][0]["delta"]["content"]) == size
+        assert (turns > 0) is pauses
+    task.cancel()
 
 
 @TYPES

@@ -5,6 +5,7 @@ name, number all calls alike, or count the tokens so far in each chunk. Others a
 status 200, with the whole answer, with an error or with a page of HTML.
 """
 
+import asyncio
 import html
 import re
 import sys
@@ -23,8 +24,9 @@ from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.text import brief
 
-_MOST_KEPT = 8 * 1024 * 1024
-"""Bytes of a body without events that are read as an answer or an error."""
+_MOST_KEPT = 16 * 1024 * 1024
+"""Bytes of one event, and of a body without events that is read as an answer or an error."""
+_LARGE = 256 * 1024  # characters of an event that take milliseconds to parse
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _ERRORS = ("error", "message", "detail")
 _WIRES = ("OpenAIChatModel", "OpenAIResponsesModel", "AnthropicModel")
@@ -64,12 +66,12 @@ async def _create_message(model: Any, create: Any, client: Any, *args: Any) -> A
     The client is pydantic-ai's copy for one request, as `max_retries` is among our settings.
     """
     if client is not model.client:
-        client._make_sse_decoder = partial(_keeping, client._make_sse_decoder)
+        client._make_sse_decoder = partial(_keeping, client._make_sse_decoder, model.model_name)
     return await create(client, *args)
 
 
-def _keeping(make: Callable[[], Any]) -> "_Decoder":
-    return _Decoder(make())
+def _keeping(make: Callable[[], Any], model: str) -> "Decoder":
+    return Decoder(make(), model)
 
 
 async def _read(
@@ -78,13 +80,13 @@ async def _read(
     """Begin to read a stream of pydantic-ai's, or read the body if it has no event."""
     source = getattr(response, "source", response)  # of Anthropic
     decoder = getattr(source, "_decoder", None)
-    if decoder is not None and not isinstance(decoder, _Decoder):
-        decoder = source._decoder = _Decoder(decoder)
+    if decoder is not None and not isinstance(decoder, Decoder):
+        decoder = source._decoder = Decoder(decoder, model.model_name)
     is_chat = wire == "OpenAIChatModel"
     try:
         return await process(Chunks(response, model.model_name) if is_chat else response, *args, **options)
     except UnexpectedModelBehavior:
-        answer = decoder.answer(model.model_name) if isinstance(decoder, _Decoder) else None
+        answer = decoder.answer() if isinstance(decoder, Decoder) else None
         if answer is None:
             raise
     if is_chat:
@@ -94,28 +96,37 @@ async def _read(
     return CompletedStreamedResponse(whole, model_request_parameters=parameters, replay_events=True)
 
 
-class _Decoder:
-    """Decoder of an SDK's stream that keeps the body up to the first event."""
+class Decoder:
+    """Decoder of an SDK's stream that keeps the body up to the first event, and limits the size of each event."""
 
-    def __init__(self, decoder: Any) -> None:
+    def __init__(self, decoder: Any, model: str) -> None:
         self._decoder = decoder
+        self._model = model
         self._body: bytearray | None = bytearray()
+        self._size = 0  # bytes since the last event
 
     async def aiter_bytes(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-        """Yield the events of the stream."""
+        """Yield the events of the stream. Raises `ModelAPIError` for one that is too large."""
         async for event in self._decoder.aiter_bytes(self._kept(chunks)):
-            self._body = None
+            self._body, self._size = None, 0
+            if len(event.data) > _LARGE:  # others run between the decoding and the parsing
+                await asyncio.sleep(0)
             yield event
 
     async def _kept(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for data in chunks:
+            self._size += len(data)
+            if (
+                self._size > _MOST_KEPT
+            ):  # the SDK copies all of them for each new chunk, and parses them at once
+                raise ModelAPIError(
+                    self._model, f"the server sent an event of more than {_MOST_KEPT // 1024**2} MiB"
+                )
             if self._body is not None:
                 self._body += data
-                if len(self._body) > _MOST_KEPT:
-                    self._body = None
             yield data
 
-    def answer(self, model: str) -> JSONObject | None:
+    def answer(self) -> JSONObject | None:
         """Return the whole answer in this body, or None if it is empty. Raises `ModelAPIError` for any other body."""
         text = (self._body or b"").decode(errors="replace").strip()
         if not text or text.startswith(":"):  # comments keep a connection open
@@ -123,9 +134,9 @@ class _Decoder:
         try:
             whole = parse_json(text)
         except NotJson:
-            raise ModelAPIError(model, f"the server's answer is not a stream: {_plain(text)}") from None
+            raise ModelAPIError(self._model, f"the server's answer is not a stream: {_plain(text)}") from None
         if not isinstance(whole, dict) or not whole.keys() & {"choices", "output", "content"}:
-            raise _error(model, whole)
+            raise _error(self._model, whole)
         return whole
 
 
