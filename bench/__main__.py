@@ -19,6 +19,7 @@ PARTS = (
     "dispatch",
     "tools",
     "loop",
+    "embedding",
     "context",
     "telemetry",
     "redaction",
