@@ -355,6 +355,7 @@ app = tw.App(
     mcp_server={
         "prompts": True,
         "resources": {
+            "test://watched-resource": "It can be subscribed to.",
             "test://static-text": "This is the content of the static text resource.",
             "test://static-binary": {"content": b"\x89PNG\r\n\x1a\n", "mime_type": "image/png"},
         },

@@ -16,6 +16,7 @@ from toolwright.core.agents.prompt import Prompt
 from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import NotFound, StoreError
+from toolwright.core.files import File
 from toolwright.core.json_text import NotJson, read_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.offered import ERROR, FILE_NAME, OWN_FILES, FixedResource
@@ -140,9 +141,7 @@ class Prompts:
 
     async def get(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """Handle `prompts/get`. Raises the protocol's error for an unknown prompt and for invalid arguments."""
-        prompt = next((each for each in self._offered(context) if each.name == params.name), None)
-        if prompt is None:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
+        prompt = self._require(context, params.name)
         arguments = params.arguments or {}
         texts = [prompt.prompt]
         if arguments or (prompt.required_schema is not None and _schema(prompt)[1]):
@@ -151,6 +150,19 @@ class Prompts:
             types.PromptMessage(role="user", content=types.TextContent(text=text)) for text in texts if text
         ]
         return types.GetPromptResult(description=prompt.tool_description or None, messages=messages)
+
+    def parameters(self, context: Context, name: str, argument: str) -> Mapping[str, JSON]:
+        """Return the schema of the prompt's arguments. Raises the protocol's error for an unknown argument."""
+        prompt = self._require(context, name)
+        if argument not in _schema(prompt)[0]:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown argument: {argument[:200]}")
+        return prompt.parameters()
+
+    def _require(self, context: Context, name: str) -> Prompt:
+        prompt = next((each for each in self._offered(context) if each.name == name), None)
+        if prompt is None:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {name[:200]}")
+        return prompt
 
     def _offered(self, context: Context) -> Iterable[Prompt]:
         names = self._parts.permissions.prompts
@@ -215,6 +227,7 @@ def _takes_no_text(schema: JSONObject) -> bool:
 MOST_BYTES = 8 * 1024 * 1024
 """Maximum bytes of a file that can be read."""
 TEMPLATE = f"{OWN_FILES}{{threadId}}/files/{{+path}}"
+_VARIABLES = ("threadId", "path")
 NOT_FOUND = -32002
 """The error code of 2025-11-25 for an unknown resource."""
 
@@ -256,26 +269,60 @@ class Resources:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Handle `resources/read`."""
-        runtime, caller = self._parts.runtime, self._parts.caller(context)
-        fixed = [each for each in self._parts.permissions.resources if each.uri == params.uri]
-        if fixed and self._parts.offers(context, fixed[0].name):
-            return await _read_fixed(fixed[0])
-        match = _URI.fullmatch(params.uri)
+        resource = await self.find(context, params.uri)
+        if isinstance(resource, FixedResource):
+            return await _read_fixed(resource)
+        if resource.size > MOST_BYTES:
+            raise MCPError(types.INVALID_PARAMS, "The file is too large for MCP", {"uri": params.uri})
+        try:
+            content = await self._parts.runtime.files.content(resource)
+        except NotFound:
+            raise _not_found(context, params.uri) from None
+        uri = uri_of(resource.thread_id, resource.path)
+        result = await asyncio.to_thread(contents, uri, resource.mime_type, content)
+        return types.ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
+
+    async def find(self, context: Context, uri: str) -> FixedResource | File:
+        """Return the resource that the URI names. Raises the protocol's error if the caller has none."""
+        for each in self._parts.permissions.resources:
+            if each.uri == uri and self._parts.offers(context, each.name):
+                return each
+        match = _URI.fullmatch(uri)
         try:
             if match is None:
                 raise NotFound
-            thread_id, path = unquote(match[1]), unquote(match[2])
-            await runtime.app_calls.check_thread(thread_id, caller.users)
-            file = await runtime.files.get(thread_id, path)
-            if file.size > MOST_BYTES:
-                raise MCPError(types.INVALID_PARAMS, "The file is too large for MCP", {"uri": params.uri})
-            content = await runtime.files.content(file)
+            thread_id = unquote(match[1])
+            await self._check_thread(context, thread_id)
+            return await self._parts.runtime.files.get(thread_id, unquote(match[2]))
         except NotFound:
-            code = types.INVALID_PARAMS if is_modern(context) else NOT_FOUND
-            raise MCPError(code, "Resource not found", {"uri": params.uri[:1000]}) from None
-        uri = uri_of(thread_id, path)
-        result = await asyncio.to_thread(contents, uri, file.mime_type, content)
-        return types.ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
+            raise _not_found(context, uri) from None
+
+    async def values(
+        self, context: Context, template: str, variable: str, chosen: Mapping[str, str]
+    ) -> Iterable[str]:
+        """Return values for a variable of a template. Threads are named in results, and are not listed.
+
+        Raises the protocol's error for an unknown template or variable.
+        """
+        if template != TEMPLATE or variable not in _VARIABLES:
+            unknown = "variable" if template == TEMPLATE else "resource template"
+            raise MCPError(types.INVALID_PARAMS, f"Unknown {unknown}", {"uri": template[:1000]})
+        thread_id = chosen.get("threadId")
+        if variable == "threadId" or thread_id is None:
+            return []
+        try:
+            await self._check_thread(context, thread_id)
+            return [file.path[1:] for file in await self._parts.runtime.files.list(thread_id)]
+        except NotFound:
+            return []
+
+    async def _check_thread(self, context: Context, thread_id: str) -> None:
+        await self._parts.runtime.app_calls.check_thread(thread_id, self._parts.caller(context).users)
+
+
+def _not_found(context: Context, uri: str) -> MCPError:
+    code = types.INVALID_PARAMS if is_modern(context) else NOT_FOUND
+    return MCPError(code, "Resource not found", {"uri": uri[:1000]})
 
 
 def uri_of(thread_id: str, path: str) -> str:

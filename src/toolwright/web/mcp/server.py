@@ -38,6 +38,7 @@ from toolwright.web.answers import answer
 from toolwright.web.auth.access import NO_ENTITY, SERVICE, Caller
 from toolwright.web.dependencies import Serving, bearer_key, identified
 from toolwright.web.mcp.calls import ToolCalls
+from toolwright.web.mcp.completion import Completion
 from toolwright.web.mcp.content import Prompts, Resources
 from toolwright.web.mcp.sessions import (
     FORWARDED,
@@ -47,9 +48,11 @@ from toolwright.web.mcp.sessions import (
     McpSessions,
     SessionAddresses,
     StateCodec,
+    principal,
     session_of,
 )
 from toolwright.web.mcp.stdio import HostStreams
+from toolwright.web.mcp.subscriptions import Subscriptions
 from toolwright.web.mcp.tasks import TaskParams, Tasks, UpdateParams, is_task_request
 from toolwright.web.mcp.tools import BEAT, TASKS, Context, McpParts
 from toolwright.web.middleware import answer_error
@@ -76,7 +79,7 @@ class ToolServer(Server[Any]):
             notification_options, experimental_capabilities, extensions, protocol_version=protocol_version
         )
         if protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return capabilities.model_copy(update={"extensions": {TASKS: {}}, "logging": None})
+            return _fixed_lists(capabilities).model_copy(update={"extensions": {TASKS: {}}, "logging": None})
         calls = types.ServerTasksRequestsCapability(
             tools=types.TasksToolsCapability(call=types.TasksCallCapability())
         )
@@ -86,10 +89,24 @@ class ToolServer(Server[Any]):
         return capabilities.model_copy(update={"tasks": tasks})
 
 
+def _fixed_lists(capabilities: types.ServerCapabilities) -> types.ServerCapabilities:
+    """Return the capabilities without changes of lists, which the SDK derives from `subscriptions/listen`."""
+    fixed = {"list_changed": False}
+    named = {
+        "tools": capabilities.tools,
+        "prompts": capabilities.prompts,
+        "resources": capabilities.resources,
+    }
+    return capabilities.model_copy(
+        update={name: None if each is None else each.model_copy(update=fixed) for name, each in named.items()}
+    )
+
+
 def mcp_server(parts: McpParts) -> ToolServer:
     """Create the server from its parts."""
     calls, tasks = ToolCalls(parts), Tasks(parts)
     resources, prompts = Resources(parts), Prompts(parts)
+    subscriptions = Subscriptions(parts, resources)
 
     async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> Any:  # a page
         page = parts.pages.page(None if params is None else params.cursor)
@@ -114,8 +131,12 @@ def mcp_server(parts: McpParts) -> ToolServer:
         on_list_resources=resources.list,
         on_list_resource_templates=resources.templates,
         on_read_resource=resources.read,
+        on_subscribe_resource=subscriptions.subscribe,
+        on_unsubscribe_resource=subscriptions.unsubscribe,
+        on_subscriptions_listen=subscriptions.listen,
         on_list_prompts=prompts.list,
         on_get_prompt=prompts.get,
+        on_completion=Completion(prompts, resources).complete,
         get_tool_input_schema=lambda name: parts.pages.schema(name),
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, calls.call)
@@ -159,11 +180,6 @@ class _Sealing:
 
     def _principal(self, context: Context) -> str:
         return principal(self._parts.caller(context))
-
-
-def principal(caller: Caller) -> str:
-    """Return the owner of a session and of the state of a question."""
-    return caller.kind if caller.entity_id is None else caller.entity_id
 
 
 def _task_requests(calls: ToolCalls) -> ServerMiddleware[Any]:

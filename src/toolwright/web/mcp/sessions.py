@@ -21,7 +21,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus, Cipher
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import Event
-from toolwright.web.auth.access import Signature, SigningKeys
+from toolwright.web.auth.access import Caller, Signature, SigningKeys
 from toolwright.web.mcp.tools import Context, McpParts, is_modern
 
 VALID = 3600.0
@@ -133,6 +133,11 @@ class Relay:
 def session_of(context: Context) -> str | None:
     """Return the session of a request, or None on stdio, which has only one."""
     return None if context.request is None else context.request.headers.get("mcp-session-id")
+
+
+def principal(caller: Caller) -> str:
+    """Return the owner of a session and of the state of a question."""
+    return caller.kind if caller.entity_id is None else caller.entity_id
 
 
 MOST_PER_CALLER = 250

@@ -1,4 +1,4 @@
-"""Stdin and stdout of a process that an MCP host has started. A host that is gone ends the connection."""
+"""Stdin and stdout of a process started by an MCP host. The connection ends if the host closes either."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ AHEAD = 8  # lines that are read before the earlier ones are handled
 class HostStreams:
     """Reads and writes the lines of a host, with the methods that the SDK calls.
 
-    A host that has died, or has closed the pipe that it reads, is the end of its lines: nobody reads what follows.
+    If the host has died or has closed the pipe that it reads, its lines end, because no answer can be delivered.
     """
 
     def __init__(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
@@ -51,5 +51,5 @@ class HostStreams:
                 line = self._stdin.readline()
             except (OSError, ValueError):
                 line = b""
-            with suppress(RuntimeError):  # the loop is closed, so nobody waits for lines
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._lines.put_nowait, line)
