@@ -218,7 +218,7 @@ class RunWorker:
         return None
 
     def _left_here(self, thread_id: str, epoch: int) -> _Unreleased | None:
-        """Return the claim that this process has left, or None if it has left none or another process has claimed since."""
+        """Return the claim that this process has left, or None, also if another process has claimed since."""
         left = self._unreleased.get(thread_id)
         return left if left is not None and left.epoch == epoch else None
 
