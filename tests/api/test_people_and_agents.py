@@ -58,7 +58,10 @@ class Crowd:
 
 @asynccontextmanager
 async def crowd(
-    app: tw.App, model: Model | None = None, people: Sequence[str] = ("ada", "bob")
+    app: tw.App,
+    model: Model | None = None,
+    people: Sequence[str] = ("ada", "bob"),
+    settings: tw.Settings | None = None,
 ) -> AsyncGenerator[Crowd]:
     """Serve the app with people who sign in with tokens."""
     options = GatewayOptions(
@@ -68,7 +71,7 @@ async def crowd(
         mcp=partial(McpEndpoint, permissions=McpPermissions(people="all")),
         verify_token=SharedSecret(SECRET, ExpectedClaims(claim="sub"), SystemClock()),
     )
-    async with journals.runtime(app, model=model) as rt:
+    async with journals.runtime(app, settings, model=model) as rt:
         ids = {name: (await rt.entities.create(external_id=f"user-{name}")).id for name in people}
         application = create_gateway(rt, options)
         with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -78,7 +78,10 @@ class Calls:
         limit: int = 50,
         offset: int = 0,
     ) -> Items[Call]:
-        """Return calls, oldest first. Without `status`, only open calls."""
+        """Return calls, oldest first. Without `status`, only open calls.
+
+        Results are whole as long as they have at most 4 MiB together; a call with `result_truncated` has the beginning.
+        """
         query = {
             "status": None if status is None else _joined("status", status, "statuses"),
             "runId": run_id,
@@ -88,7 +91,11 @@ class Calls:
         return read_list(Call, await self._http.get("/api/calls", query), "calls")
 
     async def get(self, call_id: str) -> Call:
-        """Return the call, regardless of its status. Raises `NotFound`."""
+        """Return the call, regardless of its status, with its whole result if that has at most 4 MiB.
+
+        If `result_truncated` is true, the whole is in the last of its `attachments`: read it with `files.read` and this
+        `call_id`. Raises `NotFound`.
+        """
         return read_field(Call, await self._http.get(_path(call_id)), "call")
 
     async def submit(

@@ -32,10 +32,14 @@ class RunResults:
         self._http = http
 
     async def result(self, run_id: str) -> RunResult:
-        """Return the run's result, with its output as JSON. It is partial while the run is open."""
+        """Return the run's result, with its output as JSON. It is partial while the run is open.
+
+        Each result of a call is whole if it has at most 4 MiB.
+        """
         run = read_field(Run, await self._http.get(f"/api/runs/{segment(run_id)}"), "run")
         messages = tuple([_message(each) for each in await self._messages(run)])
-        calls = [each for each in await self._calls(run_id) if each.parent_id is None]
+        rows = [each for each in await self._calls(run_id) if each.parent_id is None]
+        calls = [await self._call(each.id) if each.result_truncated else each for each in rows]
         return RunResult(
             status=run.status,
             output=run.output,
@@ -53,7 +57,7 @@ class RunResults:
 
     async def call(self, call_id: str) -> RecordedCall:
         """Return the recorded call. Raises `NotFound`."""
-        call = read_field(Call, await self._http.get(f"/api/calls/{segment(call_id)}"), "call")
+        call = await self._call(call_id)
         return RecordedCall(name=call.name, arguments=call.args, result=_result(call))
 
     async def text(self, thread_id: str, seq: int) -> str:
@@ -85,6 +89,9 @@ class RunResults:
             async for event in events:
                 async for each in values.values(thread_id, event.run_id, event.type, event.payload):
                     yield each
+
+    async def _call(self, call_id: str) -> Call:
+        return read_field(Call, await self._http.get(f"/api/calls/{segment(call_id)}"), "call")
 
     async def _messages(self, run: Run) -> list[Message]:
         messages: list[Message] = []

@@ -1,6 +1,7 @@
 """Threads over HTTP, with their messages, summaries, values and files."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from urllib.parse import quote
 
 from toolwright.client.calls import Values, read_names, values_json
 from toolwright.client.follow import follow
@@ -176,10 +177,14 @@ class Files:
         query = {"limit": limit, "offset": offset}
         return read_list(File, await self._http.get(_file_path(thread_id), query), "files")
 
-    async def read(self, thread_id: str, path: str) -> bytes:
-        """Return the bytes of the file at that path. Raises `NotFound`."""
+    async def read(self, thread_id: str, path: str, *, call_id: str | None = None) -> bytes:
+        """Return the bytes of the file at that path. Raises `NotFound`.
+
+        With `call_id`, members of the space that shows the call may read the files of its result.
+        """
         where = "/".join(segment(part) for part in path.removeprefix("/").split("/"))
-        return (await self._http.call("GET", f"{_file_path(thread_id)}/{where}", repeat="lost")).body
+        query = "" if call_id is None else f"?callId={quote(call_id, safe='')}"
+        return (await self._http.call("GET", f"{_file_path(thread_id)}/{where}{query}", repeat="lost")).body
 
 
 def _file_path(thread_id: str) -> str:

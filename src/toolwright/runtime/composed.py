@@ -15,6 +15,7 @@ from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, Ru
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CreateThread
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.requests.conversation import (
     CallContext,
     anonymous_request,
@@ -53,6 +54,7 @@ from toolwright.runtime.children.child import NewChildRows
 from toolwright.runtime.children.subagents import Subagents
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.files import WholeResults
 from toolwright.runtime.journal import Services
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.results import PAGE, call_rows, shown
@@ -178,7 +180,13 @@ class ComposedRequests:
     """Starts composed requests and reads their solutions. A request is the only run of its own thread."""
 
     def __init__(
-        self, services: Services, catalog: Catalog, agents: RequestAgents, threads: Threads, runs: Runs
+        self,
+        services: Services,
+        catalog: Catalog,
+        agents: RequestAgents,
+        threads: Threads,
+        runs: Runs,
+        whole: WholeResults,
     ) -> None:
         self._catalog = catalog
         self._agents = agents
@@ -186,6 +194,7 @@ class ComposedRequests:
         self._callers = services.callers
         self._threads = threads
         self._runs = runs
+        self._whole = whole
         self._clock = services.clock
         self._new_id = services.new_id
 
@@ -258,7 +267,7 @@ class ComposedRequests:
         states = await self._states(thread.id, request)
         return Solution(
             output=None if run.output is None else output.load(run.output),
-            calls=await read_calls(self._store, run, tools),
+            calls=await self._calls(run, tools),
             state=states.pop(None),
             states={name: state for name, state in states.items() if name is not None},
             steps=run.step_count,
@@ -267,6 +276,14 @@ class ComposedRequests:
             run_id=run.id,
             thread_id=thread.id,
         )
+
+    async def _calls(self, run: Run, tools: Mapping[str, Tool]) -> tuple[Call, ...]:
+        """Return the calls that the model has made in the run, in order, with their results (see `RunResult`)."""
+        rows = await self._whole.of_calls(await call_rows(self._store, run.id), MAX_ATTACHMENT)
+        reasons: Mapping[tuple[int, int], str] = {}
+        if any(tool.meta is None for tool in tools.values()):
+            reasons = _reasons(await _answers(self._store, run))
+        return tuple([shown(row, tools, reasons.get((row.step, row.position))) for row in rows])
 
     async def _states(self, thread_id: str, request: RequestForm) -> dict[str | None, JSONObject]:
         """Return the final state, also of each instance: written values override the values of the context."""
@@ -324,15 +341,6 @@ def _without_object(config: object, thread_id: str) -> tuple[object, JSONObject]
 def _speaks(model: object) -> bool:
     """Return whether it is a model object, ours or pydantic-ai's."""
     return not isinstance(model, type) and (hasattr(model, "respond") or hasattr(model, "request_stream"))
-
-
-async def read_calls(store: Store, run: Run, tools: Mapping[str, Tool]) -> tuple[Call, ...]:
-    """Return the calls that the model has made in the run, in order, with their results."""
-    rows = await call_rows(store, run.id)
-    reasons: Mapping[tuple[int, int], str] = {}
-    if any(tool.meta is None for tool in tools.values()):
-        reasons = _reasons(await _answers(store, run))
-    return tuple([shown(row, tools, reasons.get((row.step, row.position))) for row in rows])
 
 
 async def _answers(store: Store, run: Run) -> list[Message]:

@@ -1,24 +1,35 @@
 """Files of threads: how they are stored, named and read (D19)."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence, Set
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from toolwright.core.broken_rows import exists
-from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
+from toolwright.core.broken_rows import Rows, exists
+from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TooLarge
 from toolwright.core.files import File, FileDrafts, checked_path, clean_mime_type, fold, written_file
 from toolwright.core.journal.store import Store
-from toolwright.core.json_value import JSON, dumps_unescaped, utf8_size
+from toolwright.core.json_value import JSON, is_large, surely_longer, utf8_size
+from toolwright.core.limits import MAX_ATTACHMENT, PAGE_BYTES
 from toolwright.core.ports import Clock, Files, NewId
 from toolwright.core.results import LARGE, Attachment, AttachmentRef, ToolResult, decoded
 from toolwright.core.text import CUT, brief, quantity
+from toolwright.core.threads.call import Call
 from toolwright.core.value import changed, value
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import by_id
-from toolwright.wire.result import error_object
+from toolwright.wire.result import (
+    in_file,
+    longer,
+    result_from_json,
+    result_to_json,
+    shortened,
+    text_of,
+    whole_file,
+    whole_result,
+)
 
 T = TypeVar("T")
 
@@ -152,10 +163,17 @@ class FileKeeper:
     async def within_limit(
         self, thread_id: str, drafts: FileDrafts, result: ToolResult, name: str
     ) -> ToolResult:
-        """Return the result, cut if it is too long for a model, with its full text stored in a file (D20)."""
+        """Return the result, cut if it is too long for a model, with its full text stored in a file (D20).
+
+        A text that is larger than a file can be is cut without a file.
+        """
         if not self.too_long(result):
             return result
-        content = as_bytes(text_of(result))
+        content = await in_thread_if_large([result.result, result.error_data], _content, result)
+        if len(content) > self.max_attachment:
+            limit = quantity(self.max_attachment, "byte")
+            more = f" The rest is discarded, because a file can have at most {limit}."
+            return shortened(result, content, self._max_text, more)
         structured = result.status == "success" and not isinstance(result.result, str)
         kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
         attachment = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
@@ -163,7 +181,7 @@ class FileKeeper:
             thread_id, drafts, attachment, len(content), await self._files.put(content)
         )
         drafts.add(file)
-        cut = shortened(result, content, self._max_text, f" The whole is in the file {file.path}.")
+        cut = shortened(result, content, self._max_text, in_file(file.path))
         return changed(cut, attachments=(*cut.attachments, file.ref))
 
     async def report_within_limit(
@@ -264,6 +282,49 @@ class StoredFiles:
         return await self._read(lambda: self._store.files_at(self._thread_id, folded))
 
 
+class WholeResults:
+    """Reads results of calls that were cut for the model, from the files that have the whole of them."""
+
+    def __init__(self, store: Store, keeper: FileKeeper) -> None:
+        self._store = store
+        self._keeper = keeper
+
+    async def of_calls(self, calls: Sequence[Call], most: int = PAGE_BYTES) -> Sequence[Call]:
+        """Return the calls with their whole results. At most `most` bytes are read: further results stay cut."""
+        rows = [*calls]
+        for number, call in enumerate(rows):
+            result = _readable_result(call)
+            ref = None if result is None else whole_file(result)
+            if result is None or ref is None or ref.size > most:
+                continue
+            most -= ref.size
+            whole = await self.of(call.thread_id, result)
+            rows[number] = changed(call, result=result_to_json(whole))
+        return calls.with_rows(rows) if isinstance(calls, Rows) else rows
+
+    async def of(self, thread_id: str, result: ToolResult, most: int = MAX_ATTACHMENT) -> ToolResult:
+        """Return the whole result, or the cut one if its file has more than `most` bytes or has been replaced."""
+        ref = whole_file(result)
+        if ref is None or ref.size > most:
+            return result
+        file = await self._store.file(thread_id, fold(ref.path))
+        if file is None or file.id != ref.id:
+            return result
+        try:
+            content = await self._keeper.read(file)
+            return await asyncio.to_thread(whole_result, result, file.mime_type, content)
+        except (NotFound, ValueError):  # deleted in the meantime, or not what was stored
+            return result
+
+
+def _readable_result(call: Call) -> ToolResult | None:
+    """Return the result of the call, or None if it has none, or one that cannot be read."""
+    try:
+        return None if call.result is None else result_from_json(call.result)
+    except InvalidJSON:
+        return None
+
+
 class ThreadFiles(Carried):
     """Files of threads, for users. Raises `NotFound` for unknown threads and files."""
 
@@ -305,15 +366,8 @@ LONGEST_CODE = 200  # characters
 _MARK = 100  # maximum bytes of a mark in a stack
 
 
-_NOTICE = 2_000  # maximum bytes of the notice of a cut
-_NOTICE_END = re.compile(r"\n\[The result has \d+ bytes?, of which the first \d+ are shown\.[^\n]*\]\Z")
-
-
-def text_of(result: ToolResult) -> str:
-    """Return the text of a result as read by a model."""
-    if result.status == "error":
-        return dumps_unescaped(error_object(result)) if result.error_data else result.error or ""
-    return result.result if isinstance(result.result, str) else dumps_unescaped(result.result)
+def _content(result: ToolResult) -> bytes:
+    return as_bytes(text_of(result))
 
 
 def as_bytes(text: str) -> bytes:
@@ -323,22 +377,14 @@ def as_bytes(text: str) -> bytes:
 
 def too_long(result: ToolResult, most: int) -> bool:
     """Return whether the text has more than `most` bytes. An already cut text is not too long."""
-    if result.status == "success" and not isinstance(result.result, str) and utf8_size(result.result) <= most:
-        return False  # the common case
+    value = result.result
+    if result.status == "success" and not isinstance(value, str):
+        if is_large(value) and surely_longer(value, most):  # serializing it would block the event loop
+            return True
+        if utf8_size(value) <= most:
+            return False  # the common case
     text = text_of(result)
-    if len(text) * 4 <= most:
-        return False
-    size = len(as_bytes(text))
-    return size > most and (size > most + _NOTICE or _NOTICE_END.search(text[-_NOTICE:]) is None)
-
-
-def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolResult:
-    """Return the result cut to `most` bytes of its text, with a note of its size and `more`."""
-    notice = f"[The result has {quantity(len(content), 'byte')}, of which the first {most} are shown.{more}]"
-    text = f"{content[:most].decode('utf-8', 'ignore')}\n{notice}"
-    if result.status == "error":
-        return changed(result, error=text, error_data=None)
-    return changed(result, result=text)
+    return len(text) * 4 > most and longer(text, len(as_bytes(text)), most)
 
 
 def recordable(result: ToolResult, most: int) -> ToolResult:

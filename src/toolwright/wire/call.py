@@ -17,7 +17,7 @@ from toolwright.core.threads.approval import terms_from_json, terms_to_json
 from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
 from toolwright.wire.message import Reference
-from toolwright.wire.result import attachment_to_json, result_from_json, s3_result
+from toolwright.wire.result import attachment_to_json, is_cut, result_from_json, s3_result
 from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented_as, timestamp, wire_name
 
 
@@ -42,8 +42,9 @@ def visible_call_message(
 ) -> SpaceMessage:
     """Return the message that shows a call in a space. It has no content, only metadata.
 
-    `metadata` is `{type: "tool_call", toolCallId, toolName, args, result, status, timedOut?, approval?, runId}`.
-    `approval` is true while the call waits for an approval.
+    `metadata` is `{type: "tool_call", toolCallId, toolName, args, result, resultTruncated?, status, timedOut?,
+    approval?, runId}`. `approval` is true while the call waits for an approval, `resultTruncated` if `result` was cut
+    for the model.
     """
     metadata: JSONObject = {
         "type": "tool_call",
@@ -54,6 +55,8 @@ def visible_call_message(
         "status": status,
         "runId": call.run_id,
     }
+    if result is not None and is_cut(result):
+        metadata["resultTruncated"] = True
     if timed_out:
         metadata["timedOut"] = True
     if asks:
@@ -97,7 +100,9 @@ class Call(Shape, title="CallShape"):
 
     While it waits for an approval, `approval` is true, and `approval_terms {by, edit, reason}` specify who may answer
     and what the answer may contain. `result`, its status, its `attachments` and `resolved_at` are present after the
-    call has been resolved. `parent_id` is the call that made this one, through a prompt tool or a handler.
+    call has been resolved. If `result_truncated` is true, `result` is the beginning of a result that was cut for the
+    model; the last attachment has the whole. `parent_id` is the call that made this one, through a prompt tool or a
+    handler.
     """
 
     id: Annotated[str, wire_name("callId")]
@@ -117,6 +122,7 @@ class Call(Shape, title="CallShape"):
     approval_terms: Absent[JsonObject] = None
     result: Annotated[Json, ABSENT] = None
     result_status: Annotated[Absent[Literal["success", "error"]], wire_name("toolStatus")] = None
+    result_truncated: Absent[bool] = None
     attachments: Annotated[
         tuple[Reference, ...], ABSENT, documented_as(list[dict[str, JsonValue]] | None)
     ] = ()
@@ -158,6 +164,8 @@ def call_json(call: CallRow) -> JSONObject:
     if call.result is not None:
         result = result_from_json(call.result)
         fields["result"], fields["toolStatus"] = s3_result(result), result.status
+        if is_cut(result):
+            fields["resultTruncated"] = True
         if result.attachments:
             fields["attachments"] = [attachment_to_json(each) for each in result.attachments]
         fields["resolvedAt"] = timestamp(call.completed_at)

@@ -13,7 +13,7 @@ from toolwright.core.threads.event import EventDraft, EventType, LazyEventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, Run, Usage
 from toolwright.wire.message import message_json
-from toolwright.wire.result import attachment_to_json, error_object
+from toolwright.wire.result import attachment_to_json, error_object, is_cut
 from toolwright.wire.run import usage_json
 from toolwright.wire.shape import Absent, JsonObject, Shape, wire_name
 
@@ -148,10 +148,14 @@ def mcp_held_event(server: str, tool: str) -> EventDraft:
 
 
 def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
-    """Return the event that ends a call: `tool.done` with its result, or `tool.error` with its error."""
+    """Return the event that ends a call: `tool.done` with its result, or `tool.error` with its error.
+
+    `resultTruncated` is true if either was cut for the model.
+    """
+    cut: JSONObject = {"resultTruncated": True} if is_cut(result) else {}
     if result.status == "error":
-        return LazyEventDraft("tool.error", _tool_payload, call_id, name, error_object(result))
-    payload: JSONObject = {"result": result.result}
+        return LazyEventDraft("tool.error", _tool_payload, call_id, name, error_object(result) | cut)
+    payload: JSONObject = {"result": result.result, **cut}
     if result.attachments:
         payload["attachments"] = [attachment_to_json(each) for each in result.attachments]
     return LazyEventDraft("tool.done", _tool_payload, call_id, name, payload)

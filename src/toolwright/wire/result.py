@@ -1,11 +1,14 @@
 """Renderers of tool results for each consumer (D2): models, frameworks, HTTP and MCP. All functions are pure."""
 
+import json
+import re
 from typing import cast
 
 from toolwright.core.errors import InvalidJSON
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.results import Attachment, AttachmentRef, ToolResult, unchecked
-from toolwright.core.text import clean_text
+from toolwright.core.text import clean_text, quantity
+from toolwright.core.value import changed
 from toolwright.wire.text import NO_NUL, clean_json, readable_result
 
 
@@ -116,6 +119,84 @@ def error_object(result: ToolResult) -> JSONObject:
         **written,
         **{key: value for key, value in (result.error_data or {}).items() if key not in written},
     }
+
+
+_MOST_NOTICE = 2_000  # bytes
+_NOTICE = re.compile(
+    r"\n\[The result has (\d+) bytes?, of which the first \d+ are shown\."
+    r"(?: The whole is in the file ([^\n]+)\.|[^\n]*)\]\Z"
+)
+
+
+def text_of(result: ToolResult) -> str:
+    """Return the text of a result, before it is cut for a model."""
+    if result.status == "error":
+        return dumps_unescaped(error_object(result)) if result.error_data else result.error or ""
+    return result.result if isinstance(result.result, str) else dumps_unescaped(result.result)
+
+
+def shortened(result: ToolResult, content: bytes, most: int, more: str) -> ToolResult:
+    """Return the result cut to `most` bytes of its text, with a note of its size and `more` (D20)."""
+    notice = f"[The result has {quantity(len(content), 'byte')}, of which the first {most} are shown.{more}]"
+    text = f"{content[:most].decode('utf-8', 'ignore')}\n{notice}"
+    if result.status == "error":
+        return changed(result, error=text, error_data=None)
+    return changed(result, result=text)
+
+
+def in_file(path: str) -> str:
+    """Return the part of a cut result's note that names the file with the whole result."""
+    return f" The whole is in the file {path}."
+
+
+def longer(text: str, size: int, most: int) -> bool:
+    """Return whether a text of `size` bytes is longer than `most`. A cut text with its note is not."""
+    return size > most and (size > most + _MOST_NOTICE or _NOTICE.search(text[-_MOST_NOTICE:]) is None)
+
+
+def is_cut(result: ToolResult) -> bool:
+    """Return whether the result was cut for a model."""
+    return _notice_of(result) is not None
+
+
+def whole_file(result: ToolResult) -> AttachmentRef | None:
+    """Return the file with the whole of a cut result. None if it was not cut, or its rest was not stored."""
+    notice = _notice_of(result)
+    if notice is None:
+        return None
+    size, path = notice.groups()
+    files = (each for each in result.attachments if isinstance(each, AttachmentRef))
+    return next((each for each in files if each.path == path and str(each.size) == size), None)
+
+
+def whole_result(cut: ToolResult, mime_type: str, content: bytes) -> ToolResult:
+    """Return a cut result with the content of its file. Raises `ValueError` if that is not the JSON that it says."""
+    if cut.status == "success":
+        is_text = mime_type != "application/json"
+        return changed(cut, result=content.decode("utf-8", "replace") if is_text else json.loads(content))
+    error = _read_error(content)
+    if error is None:
+        return changed(cut, error=content.decode("utf-8", "replace"))
+    more = {name: each for name, each in error.items() if name not in ("error", "error_code")}
+    return changed(cut, error=error["error"], error_data=more or None)
+
+
+def _notice_of(result: ToolResult) -> re.Match[str] | None:
+    text = result.error if result.status == "error" else result.result
+    if not isinstance(text, str) or not text.endswith("]"):
+        return None
+    return _NOTICE.search(text[-_MOST_NOTICE:])
+
+
+def _read_error(content: bytes) -> JSONObject | None:
+    """Return the object of an error that was stored with its data, or None if only its message was stored."""
+    if not content.startswith(b'{"error":'):
+        return None
+    try:
+        read: JSON = json.loads(content)
+    except ValueError:  # a message that begins like an object
+        return None
+    return read if isinstance(read, dict) and isinstance(read.get("error"), str) else None
 
 
 def openai_message(call_id: str, result: ToolResult) -> JSONObject:

@@ -28,7 +28,7 @@ _ENDS = frozenset(f"run.{status}" for status in OVER)
 
 @value
 class RecordedCall:
-    """A call read from the journal, for an event that is too large to contain it. `result` is None while it is open."""
+    """A call with its whole result, for an event that cannot contain them. `result` is None while it is open."""
 
     name: str
     arguments: JSON
@@ -153,7 +153,8 @@ class RunEvents:
 
     async def _done(self, type_: str, payload: JSONObject) -> CallDone:
         call_id, name = str(payload["toolCallId"]), str(payload["toolName"])
-        result = None if payload.get("truncated") else _result(type_, payload)
+        is_part = payload.get("truncated") or payload.get("resultTruncated")
+        result = None if is_part else _result(type_, payload)
         if result is None:
             call = await self._records.call(call_id)
             name, result = call.name, call.result or ToolResult.fail("The result of this call was deleted.")

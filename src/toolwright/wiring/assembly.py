@@ -34,7 +34,7 @@ from toolwright.runtime.children.subagents import Subagents
 from toolwright.runtime.composed import ComposedRequests, Delegates
 from toolwright.runtime.context.commit import Listeners
 from toolwright.runtime.env import Environment, Keys
-from toolwright.runtime.files import FileKeeper, ThreadFiles
+from toolwright.runtime.files import FileKeeper, ThreadFiles, WholeResults
 from toolwright.runtime.health import Gauges, Health
 from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
 from toolwright.runtime.journal import EffectCommits, Services
@@ -122,11 +122,12 @@ def assemble(
     drainer = _drainer(shared, speakers, offers, inline_wait)
     plans = Plans(services, agents, shared.deliveries, motor.wake)
     keys = Keys(store, environment, clock, ids)
-    events, results = Events(store, parts.bus, motor), RunResults(store, agents)
+    whole = WholeResults(store, keeper)
+    events, results = Events(store, parts.bus, motor), RunResults(store, agents, whole)
     health = _health(parts, settings)
     streams = RunStreams(events, results, parts.motor)
     runs = Runs(services, results, streams, agents)
-    pending = PendingCalls(services, agents, shared.lineages, shared.keeper, shared.forms)
+    pending = PendingCalls(services, agents, shared.lineages, keeper, whole, shared.forms)
     mcp_tasks = McpTasks(services, parts.mcp, agents, shared.lineages, pending, membership)
     deletion = Deletion(store, motor.wake, parts.bus, parts.files, clock, ids)
     threads = Threads(services, agents, runs, environment, keeper, shared.lineages, streams, deletion)
@@ -141,7 +142,7 @@ def assemble(
         mcp=_agent_servers(shared, equipment),
         threads=threads,
         runs=runs,
-        composed=ComposedRequests(services, catalog, shared.request_agents, threads, runs),
+        composed=ComposedRequests(services, catalog, shared.request_agents, threads, runs, whole),
         requests=Requests(
             services, agents, speakers, shared.lineages, shared.child_start, environment, shared.outage
         ),
@@ -339,7 +340,9 @@ def _drainer(
         settings.longest_outage,
     )
     tools = handler_tools(Sampling(model_answers).answer)
-    handler_calls = HandlerCalls(actions, outcomes, calls, handlers, waiting, nested, tools)
+    handler_calls = HandlerCalls(
+        actions, outcomes, calls, handlers, waiting, nested, WholeResults(store, keeper), tools
+    )
     actions.invoke = handler_calls.invoke
     listeners = Listeners(
         parts.motor.wake, offers.opened, parts.bus.publish, shared.outage, shared.services.callers

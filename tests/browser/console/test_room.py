@@ -337,3 +337,19 @@ async def test_a_flood_of_messages_is_read_and_not_drawn_one_by_one(context: Bro
         assert await ada.locator("article.message").count() <= 200
         await made.rt.spaces.say("trip", bob, "The flood is over.")
         await expect(said(ada, "The flood is over.")).to_be_visible()
+
+
+async def test_a_member_sees_a_long_result_as_the_value_that_it_is_and_opens_its_file(
+    context: BrowserContext,
+) -> None:
+    @tw.tool(description="List orders.", visible=True)
+    async def orders() -> dict[str, str | list[int]]:
+        return {"customer": "Ada", "numbers": [*range(100_000)]}
+
+    async with asked(("orders", {}), tools=[orders]) as opened:
+        page = await opened.enter(context, "/spaces/trip", person="ada")
+        drawn = card(page, "orders")
+        await expect(drawn.locator("dt").get_by_text("customer", exact=True)).to_be_visible()
+        url = await drawn.get_by_role("link", name="orders-success.json").get_attribute("href")
+        answer = await page.request.get(f"{opened.origin}{url}")
+        assert (await answer.json())["numbers"][-1] == 99_999

@@ -110,7 +110,7 @@ class AppCalls:
 
     async def find(self, call_id: str, users: Sequence[str] | None) -> Call:
         """Return the call with that id, made by a host as one of these users. Raises `NotFound` for any other call."""
-        call = await self._calls.get(call_id)
+        call = await self._calls.row(call_id)
         if call.parent_id is not None:
             raise NotFound(f"There is no call {call_id!r}.")
         await self.check_thread(call.thread_id, users)
@@ -125,11 +125,11 @@ class AppCalls:
 
     async def list(self, sees: CallVisibility | None, limit: int, offset: int) -> Sequence[Call]:
         """Return calls made by hosts, the oldest first, optionally only those that `sees` may see."""
-        return await self._calls.list(status=EVERY, agent=APP_TOOLS.id, sees=sees, limit=limit, offset=offset)
+        return await self._parts.store.calls(agent=APP_TOOLS.id, sees=sees, limit=limit, offset=offset)
 
     async def nested_calls(self, call: Call | AppCall, limit: int) -> Sequence[Call]:
         """Return the other calls of the same run, in order: those made by the call."""
-        calls = await self._calls.list(status=EVERY, run_id=call.run_id, limit=limit)
+        calls = await self._parts.store.calls(run_id=call.run_id, limit=limit)
         return [each for each in calls if each.id != call.id]
 
     def result(self, call: Call) -> ToolResult | None:

@@ -43,7 +43,7 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.visible import result_message
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.env import redacted
-from toolwright.runtime.files import FileKeeper, StoredAttachment, StoredFiles
+from toolwright.runtime.files import FileKeeper, StoredAttachment, StoredFiles, WholeResults
 from toolwright.runtime.journal import (
     Services,
     by_choice,
@@ -55,7 +55,7 @@ from toolwright.runtime.journal import (
 )
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import MAX_PAYLOAD, outcome_event, tool_event
-from toolwright.wire.result import error_object, result_to_json
+from toolwright.wire.result import error_object, is_cut, result_to_json
 
 S = TypeVar("S", bound=units.Settle)
 
@@ -95,6 +95,7 @@ def settlement(
 def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> InboxEvent:
     """Return the inbox event for the result of a call whose run has continued."""
     content: JSON = error_object(outcome) if outcome.status == "error" else outcome.result
+    cut: JSONObject = {"resultTruncated": True} if is_cut(outcome) else {}
     return InboxEvent(
         thread_id=call.thread_id,
         event_id=f"tr:{call.id}",
@@ -104,6 +105,7 @@ def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> In
             "toolName": call.name,
             "originRunId": call.run_id,
             "result": content,
+            **cut,
         },
         depth=depth,
         created_at=at,
@@ -180,6 +182,7 @@ class PendingCalls(Carried):
         agents: Agents,
         lineages: Lineages,
         files: FileKeeper,
+        whole: WholeResults,
         forms: OpenForms,
     ) -> None:
         self._telemetry = services.telemetry
@@ -188,12 +191,20 @@ class PendingCalls(Carried):
         self._agents = agents
         self._lineages = lineages
         self._files = files
+        self._whole = whole
         self._forms = forms
         self._clock = services.clock
         self._new_id = services.new_id
 
     async def get(self, call_id: str) -> Call:
-        """Return the call, whatever its status."""
+        """Return the call, whatever its status, with its whole result if that has at most 4 MiB.
+
+        A longer result is cut as for the model; it names the file of the thread that has the whole.
+        """
+        return (await self._whole.of_calls([await self.row(call_id)]))[0]
+
+    async def row(self, call_id: str) -> Call:
+        """Return the call as it is stored, with a result that was cut for the model if it is long."""
         refuse_object("call", call_id)
         call = await self._store.call(call_id) if can_be_id(call_id) else None
         if call is None:
@@ -213,7 +224,7 @@ class PendingCalls(Carried):
     ) -> Sequence[Call]:
         """Return calls, oldest first: by default the open ones; with `sees`, only those that it may see.
 
-        `agent` is an agent's name or id.
+        `agent` is an agent's name or id. Results are whole as long as they have at most 4 MiB together.
         """
         page(limit, offset)
         by_text("run_id", run_id)
@@ -221,7 +232,7 @@ class PendingCalls(Carried):
         by_choice("status", status, get_args(CallStatus))
         by_text("space_id", space_id)
         by_text("agent", agent)
-        return await self._store.calls(
+        rows = await self._store.calls(
             status=status,
             run_id=run_id,
             agent=None if agent is None else await self._agents.id_of(agent),
@@ -230,6 +241,7 @@ class PendingCalls(Carried):
             limit=limit,
             offset=offset,
         )
+        return await self._whole.of_calls(rows)
 
     async def submit(
         self,
@@ -289,7 +301,7 @@ class PendingCalls(Carried):
                     return answer.route or "inline"
                 # otherwise a path was taken in the meantime: the file gets another name
                 if answer.guard != "file":
-                    raise _too_late(kind, await self.get(call.id))
+                    raise _too_late(kind, await self.row(call.id))
 
     async def _answer(
         self, call: Call, run: Run | None, outcome: ToolResult, agent: ActiveAgent | None
@@ -303,7 +315,7 @@ class PendingCalls(Carried):
         arguments = await edited_arguments(call, terms, answer, _tool_of(call, agent))
         unit = approval(call, answer, arguments, self._new_id("unit"), self._clock.now())
         if isinstance(await self._store.commit(unit), units.Conflict):
-            raise _too_late(Approve, await self.get(call.id))
+            raise _too_late(Approve, await self.row(call.id))
         self._motor.wake(call.thread_id)
 
     async def cancel(self, call_id: str) -> Call:
@@ -311,15 +323,15 @@ class PendingCalls(Carried):
 
         Raises `NotFound` for a call that is not pending, and `AlreadyOver`, `CallResolved` or `CallCancelled`.
         """
-        call = await self.get(call_id)
+        call = await self.row(call_id)
         run = await self._store.run(call.run_id)
         settling = await self._settling(call, run, CALL_CANCELLED, self._clock.now())
         unit = settlement(units.CancelCall, call, CALL_CANCELLED, settling)
         answer = await self._store.commit(unit)
         if isinstance(answer, units.Conflict):
-            raise _why_not_cancelled(await self.get(call_id))
+            raise _why_not_cancelled(await self.row(call_id))
         self._over(call, unit.outcome, answer)
-        return await self.get(call_id)
+        return await self.row(call_id)
 
     async def expire(self, call_id: str) -> None:
         """End a call that has expired, if it is still open. Called by its timer. The agent is notified once."""
@@ -348,7 +360,7 @@ class PendingCalls(Carried):
         errors of `submit`.
         """
         _claimable(worker, lease)
-        call, now = await self.get(call_id), self._clock.now()
+        call, now = await self.row(call_id), self._clock.now()
         await self._checked_thread(call, await self._store.thread(call.thread_id))
         if call.awaits_approval:
             raise errors.CallClaimed("Tool call waits for an approval: it cannot be executed yet")
@@ -357,7 +369,7 @@ class PendingCalls(Carried):
             token = self._new_id("unit")
             unit = units.LeaseCall(token=token, at=now, call_id=call.id, worker=worker, until=until)
             refused = isinstance(await self._store.commit(unit), units.Conflict)
-            call = await self.get(call_id)
+            call = await self.row(call_id)
             if not refused:
                 level = logging.DEBUG if renewed else logging.INFO
                 log.log(level, "The worker %r has claimed the call %s for %.0f s.", worker, call.id, lease)

@@ -21,6 +21,7 @@ from toolwright.runtime.calls.variables import decide
 from toolwright.runtime.calls.waiting import Waiting
 from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.files import WholeResults
 from toolwright.runtime.model.answer import requested_call
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.loop import next_in_conversation
@@ -42,6 +43,7 @@ class HandlerCalls:
         handlers: Handlers,
         waiting: Waiting,
         nested: Nested,
+        whole: WholeResults,
         handler_tools: Mapping[str, Tool],
     ) -> None:
         self._actions = actions
@@ -50,6 +52,7 @@ class HandlerCalls:
         self._handlers = handlers
         self._waiting = waiting
         self._nested = nested
+        self._whole = whole
         self._handler_tools = handler_tools
 
     async def invoke(
@@ -78,7 +81,7 @@ class HandlerCalls:
     async def _invoked(
         self, context: RunContext, state: RunState, name: str, arguments: str, tools: Mapping[str, Tool]
     ) -> tuple[Call, ToolResult]:
-        """Return the recorded call and its result."""
+        """Return the recorded call and its whole result."""
         call_id, number, recorded = await self._nested.next_call(context, state, name, arguments)
         if recorded is None:
             asked = QueuedCall(name=name, arguments=arguments)
@@ -98,8 +101,11 @@ class HandlerCalls:
             call = context.nested[call_id]
         if call.status == "waiting":
             result = await self._waiting.nested(context, call)
-            return context.nested[call_id], result
-        return call, self._calls.result_of(call)
+            call = context.nested[call_id]
+        else:
+            result = self._calls.result_of(call)
+        whole = await context.retry_until_available(lambda: self._whole.of(call.thread_id, result))
+        return call, whole
 
     async def _begin(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Commit the new call, settled immediately or started."""

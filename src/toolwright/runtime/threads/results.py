@@ -12,6 +12,7 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
+from toolwright.core.limits import MAX_ATTACHMENT
 from toolwright.core.schemas.meta import Call, read_call
 from toolwright.core.schemas.output import Output
 from toolwright.core.threads.call import Call as CallRow
@@ -19,6 +20,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.files import WholeResults
 from toolwright.wire.call import arguments_json
 from toolwright.wire.result import result_from_json
 from toolwright.wire.run_events import RecordedCall
@@ -30,12 +32,16 @@ PAGE = 500
 class RunResults:
     """Reads the results of runs, and the rows that their events refer to."""
 
-    def __init__(self, store: Store, agents: Agents) -> None:
+    def __init__(self, store: Store, agents: Agents, whole: WholeResults) -> None:
         self._store = store
         self._agents = agents
+        self._whole = whole
 
     async def result(self, run_id: str) -> RunResult:
-        """Return the run's result, as of now if it has not finished. Raises `NotFound`."""
+        """Return the run's result, as of now if it has not finished. Raises `NotFound`.
+
+        The results of its calls are whole as long as they have at most 25 MiB together.
+        """
         run = await self._store.run(run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id!r}.")
@@ -43,12 +49,13 @@ class RunResults:
         tools: Mapping[str, Tool] = {} if active is None else active.by_name
         read = await self._store.run_messages(run.id)
         messages = tuple([each for each in read if each.within is None])
+        rows = await self._whole.of_calls(await call_rows(self._store, run.id), MAX_ATTACHMENT)
         return RunResult(
             status=run.status,
             output=await _output(run, active),
             text=last_text(messages),
             messages=messages,
-            calls=tuple([shown(row, tools) for row in await call_rows(self._store, run.id)]),
+            calls=tuple([shown(row, tools) for row in rows]),
             usage=run.usage,
             cost=run.cost,
             stop_reason=run.stop_reason,
@@ -64,6 +71,8 @@ class RunResults:
         if row is None:
             raise NotFound(f"There is no call {call_id!r}.")
         result = None if row.result is None else result_from_json(row.result)
+        if result is not None:
+            result = await self._whole.of(row.thread_id, result)
         return RecordedCall(name=row.name, arguments=arguments_json(row.arguments), result=result)
 
     async def text(self, thread_id: str, seq: int) -> str:

@@ -178,9 +178,14 @@ class Permits:
         return run, sight
 
     async def call(self, caller: Caller, call_id: str) -> Call:
-        """Return a call if the caller may see all of it: a service, or the owner of its thread. Raises `NotFound`."""
+        """Return a call, with its whole result, if the caller may see it. Raises `NotFound`.
+
+        A service, the owner of its thread and the members of the space that shows it may.
+        """
         call = await self._runtime.calls.get(call_id)
-        if caller.kind == "person" and not await self._owns(caller, call.thread_id):
+        if caller.kind == "service" or await self._is_shown_to(caller, call):
+            return call
+        if not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
         return call
 
@@ -205,14 +210,21 @@ class Permits:
         ):  # otherwise the call is shown to them or belongs to one of their threads
             check_answer(visible=call.visible, in_their_space=in_their_space)
 
-    async def file_of_call(self, caller: Caller, call_id: str, thread_id: str, path: str) -> None:
-        """Raise `NotFound` unless the call's file is in a thread of the caller or the call is shown in their space."""
-        call = await self._runtime.calls.get(call_id)
-        is_visible = call.visible and await self._is_in_their_space(caller, call)
-        files = result_from_json(call.result).attachments if is_visible and call.result is not None else ()
-        paths = {each.path for each in files if isinstance(each, AttachmentRef)}
-        if call.thread_id != thread_id or path not in paths:
+    async def file(self, caller: Caller, thread_id: str, path: str, call_id: str | None) -> None:
+        """Raise `NotFound` unless the file is in a thread of the caller, or of the result of a call shown to them.
+
+        A file that was written to the path after the call is not of its result.
+        """
+        if call_id is None or caller.kind == "service":
             await self.thread(caller, thread_id)
+            return
+        call = await self._runtime.calls.row(call_id)
+        if call.thread_id == thread_id and call.result is not None and await self._is_shown_to(caller, call):
+            files = result_from_json(call.result).attachments
+            file = await self._runtime.files.get(thread_id, path)
+            if any(isinstance(each, AttachmentRef) and each.id == file.id for each in files):
+                return
+        await self.thread(caller, thread_id)
 
     async def space(self, caller: Caller, space_id: str) -> Space:
         """Return a space if the caller may read it: a member, or anyone if it is public. Raises `NotFound`."""
@@ -250,6 +262,10 @@ class Permits:
         if caller.entity_id is None:
             raise Forbidden("Only people have unread counts. Use a person's token.")
         return caller.entity_id
+
+    async def _is_shown_to(self, caller: Caller, call: Call) -> bool:
+        """Return whether the call is visible and shown in a space that they are a member of."""
+        return call.visible and await self._is_in_their_space(caller, call)
 
     async def _belongs(self, caller: Caller, space_id: str) -> bool:
         return await self._runtime.spaces.is_member(space_id, caller.entity_id or "")

@@ -21,7 +21,7 @@ from toolwright.core.errors import Forbidden, NotFound, ToolwrightError, Unautho
 from toolwright.core.text import brief, quantity
 from toolwright.core.tools.tool_ui import ToolUI
 from toolwright.web.answers import answer
-from toolwright.web.auth.access import SERVICE, person
+from toolwright.web.auth.access import person
 from toolwright.web.console import pages
 from toolwright.web.console.live import ENGINE
 from toolwright.web.console.sign_in import (
@@ -257,21 +257,15 @@ class Console:
         return response
 
     async def _file(self, request: Request, path: str, session: Session) -> Response:
-        """Return the bytes of a thread's file, like the API's route.
-
-        Viewers of the call that created it may also read it.
-        """
+        """Return the bytes of a thread's file, like the API's route. `call` is its `callId`."""
         thread_id, _, file = path.removeprefix("/files/").partition("/")
-        thread_id, caller, headers = unquote(thread_id), session.caller, request.headers
-        call_id = request.query_params.get("call")
-        if call_id is not None and caller.kind == "person":
-            await self._serving.permits.file_of_call(caller, call_id, thread_id, f"/{file}")
-            caller = SERVICE  # its access is no longer checked
+        headers = request.headers
         return await get_file(
-            caller,
+            session.caller,
             self._serving,
-            thread_id,
+            unquote(thread_id),
             file,
+            request.query_params.get("call"),
             headers.get("if-none-match"),
             headers.get("range"),
             headers.get("if-range"),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, cast
 from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
+from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvInput
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
@@ -127,7 +128,8 @@ async def list_calls(
 ) -> ApiResponse:
     """List tool calls, oldest first; by default the open ones.
 
-    A person sees the calls of their threads, and visible calls in spaces of which they are a member.
+    A person sees the calls of their threads, and visible calls in spaces of which they are a member. Results are whole
+    as long as they have at most 4 MiB together. Further ones are cut as for the model and have `resultTruncated`.
     """
     calls = await serving.runtime.calls.list(
         status=status or OPEN,
@@ -138,13 +140,18 @@ async def list_calls(
         limit=limit,
         offset=offset,
     )
-    return listed("calls", calls, call_json)
+    return await in_thread_if_large([call.result for call in calls], listed, "calls", calls, call_json)
 
 
 @router.get("/calls/{call_id}", responses=answers(CallAnswer, "The call.", errors=(404,)))
 async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> ApiResponse:
-    """Get a tool call of any status. A person sees the calls of their own threads."""
-    return answer({"call": call_json(await serving.permits.call(caller, call_id))})
+    """Get a tool call of any status, with its whole result if that has at most 4 MiB.
+
+    A person sees the calls of their threads, and visible calls in spaces of which they are a member. A longer result is
+    cut as for the model and has `resultTruncated`; the whole is in the last of its `attachments`, a file of its thread.
+    """
+    call = await serving.permits.call(caller, call_id)
+    return answer({"call": await in_thread_if_large(call.result, call_json, call)})
 
 
 @router.post(
@@ -165,7 +172,7 @@ async def submit_result(
     runtime = serving.runtime
     may = partial(serving.permits.answer, caller)
     await runtime.calls.submit(run_id, submission.call_id, submission.outcome, may, by=caller.entity_id)
-    call = await runtime.calls.get(submission.call_id)
+    call = await runtime.calls.row(submission.call_id)
     return answer({"success": True, "agentEntityId": agent_entity_id(call)})
 
 

@@ -422,6 +422,9 @@ _BYTES: dict[str, Any] = {  # part of an OpenAPI document
     "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
 }
 Unlisted = Annotated[str | None, Header(include_in_schema=False)]
+OfCall = Annotated[
+    StorableText | None, Query(alias="callId", description="The id of a call whose result has the file.")
+]
 FilePath = Annotated[StorableText, Path(description="The file's path, with or without a slash before it.")]
 
 
@@ -450,12 +453,16 @@ async def get_file(
     serving: ServingDep,
     thread_id: Id,
     path: FilePath,
+    call_id: OfCall = None,
     if_none_match: Unlisted = None,
     range_header: Annotated[str | None, Header(alias="range", include_in_schema=False)] = None,
     if_range: Unlisted = None,
 ) -> Response:
-    """Download a file, or one part of it (`Range: bytes=0-99`)."""
-    await serving.permits.thread(caller, thread_id)
+    """Download a file, or one part of it (`Range: bytes=0-99`).
+
+    With `callId`, members of the space that shows the call may read the files of its result.
+    """
+    await serving.permits.file(caller, thread_id, path, call_id)
     file = await serving.runtime.files.get(thread_id, path)
     headers = _headers(file)
     if if_none_match is not None and headers["ETag"] in map(str.strip, if_none_match.split(",")):
@@ -478,9 +485,11 @@ async def get_file(
 
 
 @files_router.head("/{path:path}", response_class=Response, include_in_schema=False)
-async def describe_file(caller: AnyCaller, serving: ServingDep, thread_id: Id, path: FilePath) -> Response:
+async def describe_file(
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, path: FilePath, call_id: OfCall = None
+) -> Response:
     """Get the headers of a download, without reading the content."""
-    await serving.permits.thread(caller, thread_id)
+    await serving.permits.file(caller, thread_id, path, call_id)
     file = await serving.runtime.files.get(thread_id, path)
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})
 

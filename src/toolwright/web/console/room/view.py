@@ -422,7 +422,7 @@ class Room:
 
     async def _run_of(self, message_id: str) -> str:
         try:
-            return (await self._visit.runtime.calls.get(shown_call_id(message_id))).run_id
+            return (await self._visit.runtime.calls.row(shown_call_id(message_id))).run_id
         except NotFound:
             raise NotFound("The run of this message was deleted.") from None
 

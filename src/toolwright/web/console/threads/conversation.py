@@ -270,7 +270,7 @@ class Conversation:
                     line = line_of(call, for_service=self._visit.is_service)
                     fold = self._folds[call.id] = CallFold(self._visit, line)
                 return fold
-            above = await self._visit.runtime.calls.get(above.parent_id)
+            above = await self._visit.runtime.calls.row(above.parent_id)
         return None
 
     async def progress(self, call_id: str, payload: JSONObject) -> None:

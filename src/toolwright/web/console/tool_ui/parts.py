@@ -66,24 +66,29 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
 
 
 async def facts_of_message(visit: Visit, metadata: JSONObject) -> CallFacts:
-    """Return the facts of a call from a message in a space, with arguments and result as shown there."""
+    """Return the facts of a call from a message in a space, with arguments and result as shown there.
+
+    A result that was cut for the model is read from the call, if the visitor may see that: the message can be forged.
+    """
     call_id = str(metadata.get("toolCallId"))
     if metadata.get("status") == "requires_action":
         with suppress(NotFound):
             metadata = (await visit.permits.message(visit.caller, call_message_id(call_id))).metadata
+    status, is_cut = _shown_call(metadata), metadata.get("resultTruncated") is True
     try:
-        row = await visit.runtime.calls.get(call_id)
+        row = await (
+            visit.permits.call(visit.caller, call_id) if is_cut else visit.runtime.calls.row(call_id)
+        )
     except NotFound:
-        return CallFacts(call=_shown_call(metadata))
+        return CallFacts(call=status)
     facts = await facts_of_row(visit, row)
-    status = _shown_call(metadata)
     call = changed(
         facts.call,
         name=status.name,
         args=status.args,
         status=status.status,
-        result=status.result,
-        error=status.error,
+        result=facts.call.result if is_cut and status.result is not None else status.result,
+        error=facts.call.error if is_cut and status.error is not None else status.error,
         may_answer=facts.call.may_answer and status.status == "requires_action",
     )
     asks = metadata.get("approval") is True
@@ -177,7 +182,7 @@ async def _has_files(visit: Visit, row: Call, attachments: Sequence[AttachmentRe
     if not attachments:
         return False
     try:
-        await visit.permits.file_of_call(visit.caller, row.id, row.thread_id, attachments[0].path)
+        await visit.permits.file(visit.caller, row.thread_id, attachments[0].path, row.id)
     except NotFound:
         return False
     return True
