@@ -125,6 +125,24 @@ async def test_the_message_in_the_space_and_the_inbox_say_that_they_have_the_beg
         assert max(len(each.content.encode()) for each in read) < LIMIT + 1_000
 
 
+async def test_a_result_that_is_known_at_once_is_cut_in_the_space_and_whole_in_the_call() -> None:
+    echo = tw.Tool(
+        name="orders", description="Echo.", kind="internal", visible=True, parameters={"type": "object"}
+    )
+    enter = {"name": "enter_space", "args": {"spaceId": "tea"}}
+    model = ScriptedModel([{"calls": [enter, {"name": "orders", "args": ORDERS}]}, {"text": "Done."}])
+    agent = tw.Agent("clerk", instructions="Work.", model=model, tools=[echo], toolkits=["spaces"])
+    async with crowd(tw.App(agents=[agent]), settings=SHORT) as made:
+        call = await shown_call(made, "function")
+        whole = (await made.ask("ada", f"/api/calls/{call['callId']}"))["call"]
+        assert (whole["result"], whole.get("resultTruncated")) == ({"success": True, "args": ORDERS}, None)
+        messages = (await made.ask("ada", "/api/spaces/tea/messages"))["messages"]
+        [shown] = [
+            each["metadata"] for each in messages if each["metadata"].get("toolCallId") == call["callId"]
+        ]
+        assert shown["resultTruncated"] is True
+
+
 # ── other doors ─────────────────────────────────────────────────────────────────────────────────────────────
 
 

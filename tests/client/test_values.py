@@ -152,9 +152,9 @@ def test_a_call_is_read_back(result: JSON) -> None:
     )  # fmt: skip
     found = read(seen.Call, wired(call_json(call)))
     assert_same(found, call, "args", "visible", "space_id", "agent_entity_id", "resolved_at", "result",
-                "result_status", "attachments", "approval", "approval_terms")  # fmt: skip
+                "result_status", "result_truncated", "attachments", "approval", "approval_terms")  # fmt: skip
     assert (found.approval, found.approval_terms) == (None, None)
-    assert (found.result_status, found.attachments) == ("success", ())
+    assert (found.result_status, found.result_truncated, found.attachments) == ("success", None, ())
     assert found.args == {"snake_case": {"camelCase": 1}}
     assert (found.result, found.resolved_at) == (result, NOW)
     assert (found.visible, found.agent_entity_id) == (True, "ent_1")
