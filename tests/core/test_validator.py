@@ -1,6 +1,7 @@
 """The validator of arguments."""
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import jsonschema_rs
@@ -16,7 +17,7 @@ from toolwright.core.arguments.schema import compile_promise
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.mcp.listing import read_tool
+from toolwright.core.mcp.listing import read_listed, read_tool
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.tool import tool
 from toolwright.core.tools.toolset import Toolset
@@ -181,7 +182,67 @@ def test_a_pattern_that_the_validator_cannot_read_is_left_out_with_one_warning(
     }
     assert compile_promise(schema).is_valid({"a": "?"})
     lines = [line for line in caplog.messages if repr(pattern) in line]
-    assert lines == [f"Values are not validated by the pattern {pattern!r}, which cannot be read."]
+    assert lines == [f"Tool 'one': values are not validated by 1 pattern that cannot be read: {pattern!r}."]
+
+
+def unread(prefix: str) -> list[JSONObject]:
+    """Return the schemas of two tools, with five patterns that the validator cannot read."""
+
+    def schema(*numbers: int) -> JSONObject:
+        names: JSONObject = {f"p{n}": {"type": "string", "pattern": rf"^{prefix}{n}\Z"} for n in numbers}
+        return {"type": "object", "properties": names}
+
+    return [schema(1, 2), schema(2, 3, 4, 5)]
+
+
+def from_a_document(schemas: list[JSONObject]) -> str:
+    paths: dict[str, Any] = {
+        f"/p{number}": {
+            "post": {
+                "requestBody": {"content": {"application/json": {"schema": schema}}},
+                "responses": {},
+            }
+        }
+        for number, schema in enumerate(schemas)
+    }
+    servers = [{"url": "https://example.com"}]
+    document = {"openapi": "3.1.0", "info": {"title": "Odd", "version": "1"}, "servers": servers}
+    assert len(tw.openapi({**document, "paths": paths})) == 2
+    return "The OpenAPI document 'Odd'"
+
+
+def from_a_server(schemas: list[JSONObject]) -> str:
+    server = McpServer(name="odd", url="https://example.com/mcp")
+    tools, errors = read_listed(
+        server,
+        [
+            {"name": "first", "inputSchema": schemas[0]},
+            {"name": "second", "inputSchema": {"type": "object"}, "outputSchema": schemas[1]},
+        ],
+    )
+    assert (len(tools), errors) == (2, ())
+    return "The MCP server 'odd'"
+
+
+def from_a_tool(schemas: list[JSONObject]) -> str:
+    config = {"name": "odd", "description": "d", "executionType": "external"}
+    both: JSONObject = {"type": "object", "properties": {"a": schemas[0], "b": schemas[1]}}
+    tw.Tool.from_config({**config, "inputSchema": both})
+    return "Tool 'odd'"
+
+
+@pytest.mark.parametrize("read", [from_a_document, from_a_server, from_a_tool])
+def test_patterns_that_the_validator_cannot_read_are_one_warning_a_source(
+    read: Callable[[list[JSONObject]], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    prefix = read.__name__
+    source = read(unread(prefix))
+    named = ", ".join(repr(rf"^{prefix}{n}\Z") for n in (1, 2, 3))
+    assert caplog.messages == [
+        f"{source}: values are not validated by 5 patterns that cannot be read: {named}, 2 more."
+    ]
+    read(unread(prefix))
+    assert len(caplog.messages) == 1, "they are named once"
 
 
 @pytest.mark.parametrize("keyword", ["not", "if"])

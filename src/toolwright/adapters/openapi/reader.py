@@ -32,6 +32,7 @@ from toolwright.adapters.openapi.operation import (
     upper,
 )
 from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
+from toolwright.core.arguments.patterns import warn_of_patterns
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.forms import form_error
 from toolwright.core.json_text import NotJson, read_json
@@ -334,13 +335,14 @@ def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
     reader = _ApiReader(whole, form, url, _prefix(title, form, url))
     tools: list[JSONObject] = []
     errors: list[OperationFault] = []
-    for operation in operations:
-        try:
-            tools.append(reader.tool(operation))
-        except _ERRORS as error:
-            errors.append(
-                OperationFault(operation=operation.shown, message=brief(_error_message(error), 500))
-            )
+    with warn_of_patterns(f"The OpenAPI document {title!r}"):
+        for operation in operations:
+            try:
+                tools.append(reader.tool(operation))
+            except _ERRORS as error:
+                errors.append(
+                    OperationFault(operation=operation.shown, message=brief(_error_message(error), 500))
+                )
     return Api(title=title, tools=tuple(tools), faults=tuple(errors), left_out=tuple(sorted(whole.left_out)))
 
 

@@ -5,16 +5,15 @@ of a union separately, so a schema of one kilobyte can have billions of visits. 
 because neither a thread nor a time limit can interrupt a validator: it holds the GIL.
 """
 
-import logging
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from math import inf
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
 import jsonschema_rs
 
+from toolwright.core.arguments.patterns import MAPS, warn_of_patterns, with_usable_patterns
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject, Path, has_more_values, spell
 from toolwright.core.limits import MAX_NESTING
@@ -22,11 +21,6 @@ from toolwright.core.text import brief, sentence
 
 _MOST_WHY = 500  # maximum characters of a reason
 _MOST_PLACE = 200  # maximum characters of a path, or of a name
-_VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords whose values are no schemas
-_NEGATED = frozenset({"not", "if"})
-_OTHER_NAMES = ("additionalProperties", "unevaluatedProperties")
-_HYPHEN = re.compile(r"(\\[dDsSwW])-(?!\])")  # `[\w-.]` is valid in JavaScript: the hyphen stands for itself
-log = logging.getLogger("toolwright.tools")
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
 
 
@@ -67,10 +61,10 @@ def compile_schema(schema: JSONObject, name: str) -> CompiledSchema:
 
     `name` is the tool's name for the error message, which contains the path. Formats are validated too.
     """
+    quoted = brief(repr(name), _MOST_PLACE)
     try:
-        return _compiled(schema, formats=True)
+        return _compiled(schema, f"Tool {quoted}", formats=True)
     except InvalidSchema as error:
-        quoted = brief(repr(name), _MOST_PLACE)
         raise DefinitionError(
             sentence(f"Tool {quoted}: its parameters are not a valid JSON Schema: {error}")
         ) from error
@@ -81,12 +75,12 @@ def compile_promise(schema: JSONObject) -> CompiledSchema:
 
     Its `format` keywords are annotations only.
     """
-    return _compiled(schema, formats=False)
+    return _compiled(schema, "A schema of results", formats=False)
 
 
-def _compiled(schema: JSONObject, *, formats: bool) -> CompiledSchema:
+def _compiled(schema: JSONObject, source: str, *, formats: bool) -> CompiledSchema:
     try:
-        compiled = _compiled_patterns(schema, formats=formats)
+        compiled = _compiled_patterns(schema, source, formats=formats)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
         why = getattr(error, "message", None) or str(error).split("\n")[0]
         path: Path = tuple(getattr(error, "instance_path", ())) or _referring(schema, why)
@@ -96,61 +90,18 @@ def _compiled(schema: JSONObject, *, formats: bool) -> CompiledSchema:
     return compiled
 
 
-def _compiled_patterns(schema: JSONObject, *, formats: bool) -> CompiledSchema:
+def _compiled_patterns(schema: JSONObject, source: str, *, formats: bool) -> CompiledSchema:
     """Compile the schema, without patterns that are valid but that the validator cannot read."""
     try:
         validator = jsonschema_rs.validator_for(schema, offline=True, validate_formats=formats)
     except jsonschema_rs.ValidationError:
-        usable = _with_usable_patterns(schema)
+        with warn_of_patterns(source):
+            usable = with_usable_patterns(schema)
         if usable == schema:
             raise
         validator = jsonschema_rs.validator_for(usable, offline=True, validate_formats=formats)
         return CompiledSchema(usable, validator)
     return CompiledSchema(schema, validator)
-
-
-def _with_usable_patterns(schema: JSON) -> Any:  # of the same type
-    """Return a copy of the schema without the patterns that the validator cannot read."""
-    if isinstance(schema, list):
-        return [_with_usable_patterns(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    usable: JSONObject = {}
-    for key, part in schema.items():
-        if key in _MAPS and isinstance(part, dict):
-            usable[key] = {name: _with_usable_patterns(each) for name, each in part.items()}
-        elif key in _VALUES:
-            usable[key] = part
-        elif key in _NEGATED:  # without a pattern it would apply to more values
-            if _with_usable_patterns(part) == part:
-                usable[key] = part
-        elif not (key == "pattern" and isinstance(part, str) and _is_unreadable(part)):
-            usable[key] = _with_usable_patterns(part)
-    by_pattern = usable.get("patternProperties")
-    if isinstance(by_pattern, dict):
-        readable = {pattern: part for pattern, part in by_pattern.items() if not _is_unreadable(pattern)}
-        if len(readable) < len(by_pattern):
-            usable["patternProperties"] = readable
-            for key in _OTHER_NAMES:  # would reject the names that the pattern allows
-                usable.pop(key, None)
-    return usable
-
-
-@lru_cache(1_000)
-def _is_unreadable(pattern: str) -> bool:
-    """Return whether the pattern is valid in JavaScript or Python, but the validator cannot read it. Warns once."""
-    try:
-        jsonschema_rs.validator_for({"pattern": pattern})
-    except jsonschema_rs.ValidationError:
-        try:
-            re.compile(_HYPHEN.sub(r"\1\-", pattern.replace("[^]", r"[\s\S]")))
-        except (re.error, RecursionError, OverflowError):
-            return False
-        log.warning(
-            "Values are not validated by the pattern %s, which cannot be read.", brief(repr(pattern), 200)
-        )
-        return True
-    return False
 
 
 def _has_references(schema: JSON) -> bool:
@@ -486,7 +437,6 @@ def _referred(schema: JSON) -> Iterator[str]:
 
 _DEFINITIONS = "#/$defs/"
 _NOISE = frozenset({"title", "discriminator"})
-_MAPS = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE = frozenset(
     {
@@ -502,7 +452,7 @@ def with_parts(schema: JSONObject, path: Path, change: Callable[[JSON, Path], JS
 
 
 def _inside(key: str, value: JSON, path: Path, change: Callable[[JSON, Path], JSON]) -> JSON:
-    if key in _MAPS and isinstance(value, dict):
+    if key in MAPS and isinstance(value, dict):
         return {name: change(schema, (*path, name)) for name, schema in value.items()}
     if key in _LISTS and isinstance(value, list):
         return [change(schema, (*path, number)) for number, schema in enumerate(value)]
@@ -552,7 +502,7 @@ class Subschemas:
         validator = self._validators.get(pointer)
         if validator is None:
             if self._registry is None:
-                self._registry = jsonschema_rs.Registry([(_ROOT, _with_usable_patterns(self.root))])
+                self._registry = jsonschema_rs.Registry([(_ROOT, with_usable_patterns(self.root))])
             schema: JSONObject = {"$ref": _ROOT + pointer}
             if "$schema" in self.root:
                 schema["$schema"] = self.root["$schema"]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal, TypeAlias
 
+from toolwright.core.arguments.patterns import warn_of_patterns
 from toolwright.core.arguments.schema import InvalidSchema, compile_promise
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import (
@@ -147,6 +148,13 @@ def read_listed(
     server: McpServer, listed: Sequence[JSON]
 ) -> tuple[tuple[Tool, ...], tuple[ListingError, ...]]:
     """Return the listed tools that the agent is allowed to use, and the reasons why others are omitted."""
+    with warn_of_patterns(f"The MCP server {server.name!r}"):
+        return _read_listed(server, listed)
+
+
+def _read_listed(
+    server: McpServer, listed: Sequence[JSON]
+) -> tuple[tuple[Tool, ...], tuple[ListingError, ...]]:
     tools: dict[str, Tool] = {}
     errors: list[ListingError] = []
     count, room = 0, MOST_LISTED_TEXT
