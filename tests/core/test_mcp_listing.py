@@ -1,19 +1,23 @@
 """An MCP server's tools as tools of ours: complete schemas, hints, options, errors; several servers together."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from toolwright.core.mcp.listing import (
+    LEAST_DESCRIPTION,
     MOST_DESCRIPTION,
     MOST_LISTED,
     MOST_LISTED_TEXT,
     McpListing,
     read_listed,
     side_by_side,
+    within_share,
 )
 from toolwright.core.tools.mcp import McpCall, McpServer, McpToolOptions
 from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
 
 SERVER = McpServer(name="x", url="https://x")
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -269,3 +273,52 @@ def test_the_tools_of_one_server_have_a_limit_together() -> None:
     assert [tool.name for tool in tools] == [f"t{n}" for n in range(10)]
     assert [each.tool for each in faults] == ["t10", "t11", "last"]
     assert f"more than {MOST_LISTED_TEXT} characters" in faults[0].message
+
+
+def listed(*lengths: int, server: str = "x") -> list[Tool]:
+    """Return tools of a server whose descriptions have these lengths."""
+    entries = [entry(f"{server}{number}", description="d" * length) for number, length in enumerate(lengths)]
+    return [*read_listed(McpServer(name=server, url="https://x"), entries)[0]]
+
+
+def lengths(tools: Iterable[Tool]) -> list[int]:
+    return [len(each.description) for each in tools]
+
+
+def test_tools_within_a_quarter_of_a_request_are_unchanged() -> None:
+    tools = listed(300, 400)
+    assert within_share(tools, 10_000) == (tools, ())
+
+
+def test_the_longest_descriptions_are_shortened_first() -> None:
+    tools = [*listed(100, 5_000), *listed(9_000, 300, server="y")]
+    offered, errors = within_share(tools, 5_000)
+    assert lengths(offered) == [100, longest := len(offered[1].description), longest, 300]
+    assert 2_000 < longest < 2_300
+    why = "the tools of all servers have a quarter of the 5000 tokens of a request to the model."
+    assert [(server, each.tool, each.message) for server, each in errors] == [
+        ("x", "x1", f"Of its description of 5000 characters the first {longest} are used: {why}"),
+        ("y", "y0", f"Of its description of 9000 characters the first {longest} are used: {why}"),
+    ]
+    assert [each.name for each in offered] == [each.name for each in tools]
+    again, errors_again = within_share(tools, 5_000)
+    assert ([each.definition for each in again], errors_again) == (
+        [each.definition for each in offered],
+        errors,
+    )
+
+
+def test_tools_that_do_not_fit_even_with_short_descriptions_are_left_out() -> None:
+    tools = listed(*[1_000] * 50)
+    wide = changed(tools[1], parameters={"type": "object", "title": "t" * 50_000})
+    offered, errors = within_share([tools[0], wide, *tools[2:]], 2_000)
+    assert {*lengths(offered)} == {LEAST_DESCRIPTION}
+    assert [each.name for each in offered] == ["x0", *[f"x{number}" for number in range(2, len(offered) + 1)]]
+    assert 4 < len(offered) < 9
+    reported = [each for _, each in errors]
+    assert reported[1].tool == "x1"
+    assert reported[1].message.startswith(
+        "It is left out: the tools of all servers have a quarter of the 2000"
+    )
+    assert (len(reported), reported[-1].message) == (21, "30 more faults.")
+    assert within_share(tools, 0)[0] == []

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -11,7 +11,8 @@ import pytest
 
 import toolwright as tw
 from tests.behaviour.house import HUSAM, opened
-from tests.mcp.peers.serving import Served, command, made, served
+from tests.mcp.peers.peer import Peer, tool
+from tests.mcp.peers.serving import Served, command, made, served, started
 from toolwright import testing
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
@@ -415,3 +416,37 @@ async def test_a_question_is_shown_in_the_space_and_a_person_in_it_answers(peer:
             await house.rt.runs.wait(run_id, timeout=60)
             assert (await house.said())[-1]["metadata"]["status"] == "complete"
             assert any("a@b.c" in each for each in await house.mind())
+
+
+async def test_tools_of_a_server_take_a_quarter_of_a_small_window_at_most(long_server: str) -> None:
+    model = Hearing([call("own"), call("tool0"), call("own"), {"text": "done"}])
+
+    @tw.tool(description="o" * 600)
+    async def own() -> str:
+        return "own result"
+
+    prompt = tw.Prompt("a", "Work.", model=model, tools=[own], context=tw.Context(max_tokens=2_000))
+    app = tw.App(agents=[tw.Agent("a", prompt)], mcp={"peer": {"url": long_server}})
+    async with testing.runtime(app) as rt:
+        await met(lambda: is_ready(rt))
+        await over(rt, (await begin(rt))[1])
+        [state] = await rt.mcp.of("a")
+    tools = {each.name: each for each in model.asked[0].tools}
+    assert len(tools["own"].description) == 600
+    assert 4 < len(tools) < 12
+    assert "It is left out: " in state.faults[-2].message
+    assert {each.name for each in state.tools} == {name for name in tools if name.startswith("tool")}
+    assert all(request.tools == model.asked[0].tools for request in model.asked), "the prefix stays"
+
+
+@pytest.fixture
+def long_server() -> Generator[str]:
+    """The URL of a server with long descriptions."""
+    tools = [tool(f"tool{number}", "d" * 5_000) for number in range(100)]
+    with started(Served(Peer(tools=tools))) as served:
+        yield served.url
+
+
+async def is_ready(rt: Runtime) -> bool:
+    """Return whether the server of the agent has listed its tools."""
+    return (await rt.mcp.of("a"))[0].status == "ready"

@@ -1,9 +1,11 @@
 """Tools of an agent's MCP servers: their definitions, those held back because they have changed, the next checks."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import LIFECYCLE, reserved
@@ -13,7 +15,7 @@ from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.effects import Effect, HoldMcpTool, PinMcpTool, Put, SetTimer, UnholdMcpTool
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
-from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts, side_by_side
+from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts, side_by_side, within_share
 from toolwright.core.mcp.servers import (
     McpDefinition,
     McpPromptText,
@@ -126,13 +128,16 @@ def follow(
 
 FIRST_WAIT = 5.0
 """Seconds that a run waits for the first listing of a server. After that it continues without the server's tools."""
+MOST_SHARES = 100  # agents whose tools are known to fit or are shortened
+_Share: TypeAlias = tuple[Sequence[Tool], Sequence[tuple[str, ListingError]]]
 
 
 @dataclass(frozen=True, slots=True)
 class McpOffer:
     """The tools of all servers under the names that the agent calls them by. Equal offers have the same `key`.
 
-    `held` are the tools held back since they changed; `news` are the changes to be recorded.
+    `held` are the tools held back since they changed; `news` are the changes to be recorded. `faults` are those of the
+    offer, by server: names that clash, and definitions that exceed their share of a request to the agent's model.
     """
 
     tools: Sequence[Tool]
@@ -153,12 +158,22 @@ NO_SERVERS = McpOffer((), (), (), ())
 
 
 class McpOffers:
-    """Requests the tools of the agents' servers. An unavailable server does not block the other tools of a run."""
+    """Requests the tools of the agents' servers. An unavailable server does not block the other tools of a run.
+
+    `most_tokens` returns the maximum tokens of a request to an agent's model, or None if it is unknown.
+    """
 
     def __init__(
-        self, servers: McpServers, store: Store, clock: Clock, first_wait: float = FIRST_WAIT
+        self,
+        servers: McpServers,
+        store: Store,
+        clock: Clock,
+        most_tokens: Callable[[ActiveAgent], Awaitable[int | None]],
+        first_wait: float = FIRST_WAIT,
     ) -> None:
         self._servers = servers
+        self._most_tokens = most_tokens
+        self._shares: OrderedDict[object, tuple[ActiveAgent, _Share]] = OrderedDict()
         self._store = store
         self._clock = clock
         self._first_wait = first_wait
@@ -178,7 +193,25 @@ class McpOffers:
         built_in = {*reserved(active.agent.toolkits), *LIFECYCLE}
         tools, errors = side_by_side(held.listings, own - built_in, built_in)
         key = (*[(each.server.name, each.number) for each in listings], *[each.tool for each in held.tools])
-        return McpOffer(tools, key, listings, errors, held.tools, held.news)
+        offered, cut = await self._within_share(active, key, tools)
+        if cut:
+            key = (*key, *cut)
+        return McpOffer(offered, key, listings, (*errors, *cut), held.tools, held.news)
+
+    async def _within_share(
+        self, active: ActiveAgent, key: tuple[object, ...], tools: Sequence[Tool]
+    ) -> _Share:
+        """Return the tools within their share of a request, and the errors. The same object while nothing changes."""
+        tokens = await self._most_tokens(active) if tools else None
+        if tokens is None:
+            return tools, ()
+        known = self._shares.get((id(active), tokens, key))
+        if known is None or known[0] is not active:
+            known = active, await asyncio.to_thread(within_share, tools, tokens)
+            self._shares[id(active), tokens, key] = known
+            if len(self._shares) > MOST_SHARES:
+                self._shares.popitem(last=False)
+        return known[1]
 
     async def prompts(self, server: McpServer, env: ThreadEnv) -> McpPrompts:
         """Return the prompts that a server offers in a thread with that env. No run waits for them."""

@@ -296,7 +296,7 @@ def _shared(
         lineages=Lineages(store, agents, environment),
         catalog=catalog,
         request_agents=RequestAgents(catalog),
-        mcp_offers=McpOffers(parts.mcp, store, clock),
+        mcp_offers=McpOffers(parts.mcp, store, clock, model_answers.most_tokens),
         model_answers=model_answers,
         outage=parts.outage or Outage(clock),
         forms=OpenForms(),

@@ -13,6 +13,7 @@ from toolwright.core.json_value import (
     JSON,
     JSONObject,
     dumps,
+    dumps_unescaped,
     has_more_values,
     one_line,
     plain,
@@ -36,6 +37,11 @@ _TOO_MUCH_TEXT = (
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
+SHARE = 4
+"""One in so many tokens of a request to a model is the most that the definitions of all servers' tools take."""
+LEAST_DESCRIPTION = 200
+"""Characters to which the descriptions are shortened before tools are left out."""
+_CHARACTERS = 4  # of a token, as requests are estimated
 MOST_ERRORS = 20  # reported for one list
 MOST_ARGUMENTS = 100  # of a prompt
 MOST_URI = 4_000  # characters of a resource's URI
@@ -193,10 +199,14 @@ def _read_listed(
         errors.insert(0, ListingError(message=many))
     missing = sorted(server.named_tools - {*_names(listed)})
     errors += [ListingError(message="The server does not list this tool.", tool=each) for each in missing]
-    if len(errors) > MOST_ERRORS:
-        rest = ListingError(message=f"{len(errors) - MOST_ERRORS} more faults.")
-        errors = [*errors[:MOST_ERRORS], rest]
-    return tuple(tools.values()), tuple(errors)
+    return tuple(tools.values()), tuple(_first(errors))
+
+
+def _first(errors: Sequence[ListingError]) -> Sequence[ListingError]:
+    """Return the errors to report: `MOST_ERRORS`, and the number of the others."""
+    if len(errors) <= MOST_ERRORS:
+        return errors
+    return [*errors[:MOST_ERRORS], ListingError(message=f"{len(errors) - MOST_ERRORS} more faults.")]
 
 
 def _names(listed: Sequence[JSON]) -> Iterable[str]:
@@ -378,3 +388,55 @@ def side_by_side(
             taken.add(name)
             tools.append(tool if name == tool.name else changed(tool, name=name))
     return tools, errors
+
+
+def within_share(
+    tools: Sequence[Tool], tokens: int
+) -> tuple[Sequence[Tool], Sequence[tuple[str, ListingError]]]:
+    """Return the tools of servers that fit into their share of a request of so many tokens, and the errors by server.
+
+    The longest descriptions are shortened first, but not below `LEAST_DESCRIPTION`. If the definitions are still too
+    long, each tool that does not fit beside those before it is left out.
+    """
+    room = tokens * _CHARACTERS // SHARE
+    sizes = [*map(_size, tools)]
+    if sum(sizes) <= room:
+        return tools, ()
+    described = [len(each.description) for each in tools]
+    most = max(_longest(described, room - sum(sizes) + sum(described)), LEAST_DESCRIPTION)
+    why = f"the tools of all servers have a quarter of the {tokens} tokens of a request to the model."
+    fitting: list[Tool] = []
+    errors: dict[str, list[ListingError]] = {}
+    for tool, length in zip(tools, described, strict=True):
+        is_cut = length > most
+        offered = changed(tool, description=tool.description[:most]) if is_cut else tool
+        size = _size(offered)
+        if size <= room:
+            room -= size
+            fitting.append(offered)
+            if not is_cut:
+                continue
+            message = f"Of its description of {length} characters the first {most} are used: {why}"
+        else:
+            message = f"It is left out: {why}"
+        errors.setdefault(_server_name(tool), []).append(ListingError(message=message, tool=tool.name))
+    return fitting, [(server, each) for server, found in errors.items() for each in _first(found)]
+
+
+def _size(tool: Tool) -> int:
+    return len(dumps_unescaped([tool.name, tool.description, tool.offered]))
+
+
+def _server_name(tool: Tool) -> str:
+    assert isinstance(tool.relation, McpCall), "a tool of a server"
+    return tool.relation.server.name
+
+
+def _longest(lengths: Sequence[int], room: int) -> int:
+    """Return the length to which the longest texts are cut, so that all of them fit into the room."""
+    longest = 0
+    for count, longest in zip(range(len(lengths), 0, -1), sorted(lengths), strict=True):
+        if longest * count > room:
+            return room // count
+        room -= longest
+    return longest

@@ -364,6 +364,13 @@ class ModelAnswers:
             )
         return parts
 
+    async def most_tokens(self, active: ActiveAgent) -> int | None:
+        """Return the maximum tokens of a request to the agent's model, or None if it is unknown."""
+        try:
+            return self.windows.most_tokens(active, await self._model(active))
+        except ToolwrightError:  # a run reports why there is no model
+            return self.windows.most_tokens(active, None)
+
     async def _model(self, active: ActiveAgent) -> Model:
         model = active.model if active.model is not None else self._default_model
         if model is None:
