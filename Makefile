@@ -26,7 +26,8 @@ test-rest: $(VENV)/.dev $(VENV)/.npm $(VENV)/.engines  ## what `make test` leave
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "exhaustive or outage or browser or peers or slow"
 
 # Those of the machine, by name on the PATH and in pyenv's folder; one that is only a name, as pyenv's, does not run.
-OTHERS = $(wildcard $(foreach each,3.12 3.13 3.14,$(HOME)/.pyenv/versions/$(each).*/bin/python)) python3.12 python3.13 python3.14
+MINORS = 3.12 3.13 3.14
+OTHERS = $(wildcard $(foreach each,$(MINORS),$(HOME)/.pyenv/versions/$(each).*/bin/python)) $(addprefix python,$(MINORS))
 SAMPLE := tests/wiring tests/docs/test_first.py $(foreach each,agent_config defaults dependencies validator plain registry short_agent signature toolset,tests/core/test_$(each).py)
 
 test-pythons: $(VENV)/.dev  ## a sample of the tests with the later Pythons that the machine has

@@ -147,7 +147,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the points of matrices that only `make test-rest` runs.
 
-    If the exhaustive tests are selected, keep a part of them, for `.ci/run`, which has 30 minutes.
+    With `REST_PART` keep a part of the tests of `make test-rest`, for `.ci/run`, which has 30 minutes.
     """
     matrices = defaultdict[str, list[pytest.Item]](list)
     for item in items:
@@ -157,18 +157,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         points.sort(key=lambda item: crc32(item.nodeid.encode()))
         for item in points[ceil(len(points) / SAMPLE) :]:
             item.add_marker("exhaustive")
-    part = os.environ.get("EXHAUSTIVE_PART")
-    if part is None:
-        return
-    left_out = [
-        item
-        for item in items
-        if item.get_closest_marker("exhaustive") and not journals.is_in_part(item.nodeid, int(part))
-    ]
+    part = os.environ.get("REST_PART")
+    left_out = [item for item in items if part is not None and not is_in_part(item, int(part))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = {id(item) for item in left_out}
         items[:] = [item for item in items if id(item) not in gone]
+
+
+def is_in_part(item: pytest.Item, part: int) -> bool:
+    """Return whether a test is in that part of `make test-rest`. Those of `make test` are in each."""
+    if item.get_closest_marker("exhaustive"):
+        return journals.is_in_part(item.nodeid, part, journals.EXHAUSTIVE_PARTS)
+    is_rest = any(item.get_closest_marker(mark) for mark in REST)
+    return not is_rest or journals.is_in_part(item.nodeid, part, journals.PARTS)
 
 
 def pytest_collection() -> None:

@@ -43,12 +43,15 @@ _kind, _folder = ["memory"], [Path()]
 _numbers = count(1)
 
 
-PARTS = 8  # of the exhaustive tests: `.ci/run` runs one
+EXHAUSTIVE_PARTS, PARTS = (
+    16,
+    2,
+)  # of the exhaustive tests and of the others of `make test-rest`: `.ci/run` runs one
 
 
-def is_in_part(test: str, part: int) -> bool:
-    """Return whether that exhaustive test, by its id, is in that part; each following number is another part."""
-    return crc32(test.encode()) % PARTS == part % PARTS
+def is_in_part(test: str, part: int, parts: int) -> bool:
+    """Return whether that test, by its id, is in that part; each following number is another part."""
+    return crc32(test.encode()) % parts == part % parts
 
 
 def parametrize(metafunc: pytest.Metafunc, root: Path) -> None:
