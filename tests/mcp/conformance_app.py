@@ -303,6 +303,11 @@ test_headers = tw.Tool.from_config(
 )
 
 
+@tw.tool(description="Reads the data of an id.", read_only=True)
+def template_data(id: str) -> dict[str, object]:
+    return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
+
+
 class Arguments(BaseModel):
     arg1: str = Field(description="First test argument")
     arg2: str = Field(description="Second test argument")
@@ -350,11 +355,13 @@ app = tw.App(
         test_tool_with_task,
         json_schema_2020_12_tool,
         test_headers,
+        template_data,
     ],
     prompts=[simple_prompt, prompt_with_arguments],
     mcp_server={
         "prompts": True,
         "resources": {
+            "test://template/{id}/data": {"tool": "template_data"},
             "test://watched-resource": "It can be subscribed to.",
             "test://static-text": "This is the content of the static text resource.",
             "test://static-binary": {"content": b"\x89PNG\r\n\x1a\n", "mime_type": "image/png"},

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Revision, hosting
 from toolwright.web.auth.access import TokenIdentity
-from toolwright.web.mcp.content import TEMPLATE
+from toolwright.web.mcp.resources import TEMPLATE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("revision", REVISIONS)]
 

@@ -1,12 +1,12 @@
 """App: the declarations of a program, and its runtime."""
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from copy import copy
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.catalog import Catalog
@@ -18,7 +18,7 @@ from toolwright.core.dependencies.depends import Dependency, Function
 from toolwright.core.dependencies.scope import overriding
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import one_line, unwritable
-from toolwright.core.mcp.offered import mcp_permissions
+from toolwright.core.mcp.offered import ResourceTemplate, mcp_permissions
 from toolwright.core.model import EXAMPLE_MODEL, Model, check_model, is_model
 from toolwright.core.ports import Embedder
 from toolwright.core.tools.mcp import McpServer
@@ -74,7 +74,8 @@ class App:
 
     `mcp_server` permits tools to callers of `/mcp`: `{"people": …, "services": …}`, each `"all"`, `"read_only"`,
     `"none"` or a list of tool names. By default people may call the tools marked `read_only`, services all. Its
-    `prompts` (True or names) and `resources` (`{uri or name: text, bytes or path}`) are also offered there.
+    `prompts` (True or names) and `resources` (`{uri or name: text, bytes or path}`) are also offered there, and so are
+    resources that a tool reads (`{"orders://{number}": {"tool": name}}`).
 
     `context` and `parallel` are the defaults of agents without their own: the length of requests to models, and the
     maximum number of concurrent calls of `read_only` tools. Raises `DefinitionError` for an unknown name, including
@@ -136,6 +137,8 @@ class App:
                 raise DefinitionError(
                     f"App: mcp_server names the prompt {name!r}, which the app does not declare in prompts."
                 )
+        for template in offered.templates:
+            self._check_template(template)
         uris = {each.name for each in offered.resources}
         uris |= prompts.keys() if offered.prompts is None else offered.prompts
         for name in sorted(offered.names - uris):
@@ -143,6 +146,23 @@ class App:
                 raise DefinitionError(
                     f"App: mcp_server names the tool {name!r}, which the app does not have."
                 )
+
+    def _check_template(self, template: ResourceTemplate) -> None:
+        """Raise an error unless the template's tool only reads and has exactly the arguments that the URI has."""
+        where = f"App: mcp_server: the resource {template.uri!r}"
+        tools = self.catalog.app_tools.tools
+        if template.tool not in tools:
+            raise DefinitionError(f"{where} names the tool {template.tool!r}, which the app does not have.")
+        tool = tools[template.tool]
+        if not tool.read_only:
+            raise DefinitionError(f"{where} names the tool {template.tool!r}, which is not marked read_only.")
+        schema = cast("Mapping[str, Iterable[str]]", tool.offered)
+        required, properties = schema.get("required", ()), schema.get("properties", ())
+        if not {*required} <= {*template.variables} <= {*properties}:
+            raise DefinitionError(
+                f"{where} must have the required arguments of the tool {template.tool!r} as its variables, and no "
+                "others than the tool has."
+            )
 
     def with_model(self, model: str | Model | object) -> "App":
         """Return the app with that model for all prompts, settings and configured agents."""

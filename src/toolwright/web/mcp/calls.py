@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from toolwright.core.errors import NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.tools.pipeline import timed_out
 from toolwright.core.tools.tool import OUTSIDE_TIMEOUT, Tool
@@ -32,6 +33,8 @@ from toolwright.web.mcp.tools import Context, McpParts, is_modern, knows_tasks, 
 POLL_INTERVAL = 2.0  # seconds without an event after which the row is read
 REMOTE_POLL_INTERVAL = 0.25  # the same while another process executes the runs, whose events can be lost
 SETTLE = 0.25  # seconds to wait for the last event of a call after its row is final
+
+MARGIN = 30.0  # seconds beyond a tool's timeout within which its call must start and end
 
 CallAnswer = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
 
@@ -61,6 +64,47 @@ class ToolCalls:
                 # In a background task, because this one is cancelled and must not wait.
                 self._parts.begin(_cancel(app_calls, call, making))
                 raise
+
+    async def read(self, context: Context, tool: Tool, arguments: JSONObject) -> tuple[str, ToolResult]:
+        """Make a call that can ask no one, and return the id of its thread and its result.
+
+        Raises the protocol's error if the call ends without a result or waits for an approval.
+        """
+        app_calls = self._parts.runtime.app_calls
+        call = app_calls.new()
+        with app_calls.watch(call) as watch:
+            params = types.CallToolRequestParams(name=tool.name, arguments=arguments)
+            making = self._make(context, call, params)
+            try:
+                await asyncio.shield(making)
+                async with asyncio.timeout(
+                    OUTSIDE_TIMEOUT if tool.timeout is None else tool.timeout + MARGIN
+                ):
+                    row = await self._finished(context, call, watch)
+            except (asyncio.CancelledError, TimeoutError) as error:
+                self._parts.begin(_cancel(app_calls, call, making))
+                if isinstance(error, TimeoutError):
+                    raise MCPError(types.INTERNAL_ERROR, "The resource could not be read in time.") from None
+                raise
+        result = app_calls.result(row)
+        if result is None:
+            raise MCPError(types.INTERNAL_ERROR, f"The call is {row.status}.")
+        return row.thread_id, result
+
+    async def _finished(self, context: Context, call: AppCall, watch: CallWatch) -> Call:
+        app_calls = self._parts.runtime.app_calls
+        while (row := await watch.row()) is None or not is_over(row.status):
+            if row is None:
+                if await app_calls.is_lost(call):
+                    raise MCPError(types.INTERNAL_ERROR, "The call could not be executed.")
+            elif row.awaits_approval:
+                await app_calls.cancel(call)
+                raise MCPError(types.INTERNAL_ERROR, f"The tool {row.name!r} needs an approval.")
+            else:
+                for question in await open_questions(self._parts.runtime, row, self._parts.caller(context)):
+                    await refuse(self._parts.runtime, question)
+            await watch.next(POLL_INTERVAL if self._parts.runtime.is_only_driver else REMOTE_POLL_INTERVAL)
+        return row
 
     async def begin(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         """Create the call for a host of 2025-11-25 that requests a task. The task exists as soon as the row does."""

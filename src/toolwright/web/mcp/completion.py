@@ -1,13 +1,11 @@
 """`completion/complete`: values for the arguments of prompts, and for the variables of resource templates."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from collections.abc import Iterable
 
 import mcp_types as types
 
-from toolwright.core.json_value import JSON
-from toolwright.web.mcp.content import Prompts, Resources
+from toolwright.web.mcp.content import Prompts, declared_values
+from toolwright.web.mcp.resources import Resources
 from toolwright.web.mcp.tools import Context
 
 MOST_VALUES = 100
@@ -42,34 +40,3 @@ def _matching(values: Iterable[str], typed: str) -> list[str]:
     wanted = typed.casefold()
     found = [value for value in dict.fromkeys(values) if wanted in value.casefold()]
     return sorted(found, key=lambda value: not value.casefold().startswith(wanted))
-
-
-def declared_values(schema: Mapping[str, JSON], name: str) -> list[str]:
-    """Return the values that the schema of an object declares for a property: its enum, or its examples."""
-    properties = cast("Mapping[str, JSON]", schema.get("properties", {}))
-    definitions = cast("Mapping[str, JSON]", schema.get("$defs", {}))
-    return [
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for value in _values(properties.get(name), definitions, set())
-        if value is not None
-    ]
-
-
-def _values(schema: JSON, definitions: Mapping[str, JSON], followed: set[str]) -> Iterator[JSON]:
-    if not isinstance(schema, dict):
-        return
-    match schema:
-        case {"const": value}:
-            yield value
-        case {"enum": list(values)} | {"examples": list(values)}:
-            yield from values
-        case {"type": "boolean"}:
-            yield from (True, False)
-        case {"$ref": str(ref)} if ref not in followed:
-            followed.add(ref)
-            yield from _values(definitions.get(ref.removeprefix("#/$defs/")), definitions, followed)
-        case {"anyOf": list(branches)} | {"oneOf": list(branches)}:
-            for branch in branches:
-                yield from _values(branch, definitions, followed)
-        case _:
-            return

@@ -1,12 +1,11 @@
-"""Content for MCP hosts: results of calls, prompts and resources."""
+"""Content for MCP hosts: results of calls, and prompts."""
 
 import asyncio
-import re
+import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -16,16 +15,15 @@ from toolwright.core.agents.prompt import Prompt
 from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import NotFound, StoreError
-from toolwright.core.files import File
 from toolwright.core.json_text import NotJson, read_json
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.offered import ERROR, FILE_NAME, OWN_FILES, FixedResource
+from toolwright.core.mcp.offered import ERROR, FILE_NAME, OWN_FILES
 from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.text import brief, clean_text, quantity
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.calls.nested import message_in
 from toolwright.runtime.files import ThreadFiles
-from toolwright.web.mcp.tools import Context, McpParts, is_modern, output_of
+from toolwright.web.mcp.tools import Context, McpParts, output_of
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_json
 
@@ -45,7 +43,7 @@ async def call_result(
     succeeded = result.status == "success"
     if not succeeded:
         blocks.append(types.TextContent(text=clean_text(result.error or "The tool failed.")))
-    elif not _is_nothing(result):
+    elif not is_empty(result):
         blocks.append(types.TextContent(text=model_text(result)))
     blocks += await _files(files, thread_id, result.attachments)
     output = None if tool is None else output_of(tool)
@@ -76,7 +74,7 @@ def error_result(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
 
 
-def _is_nothing(result: ToolResult) -> bool:
+def is_empty(result: ToolResult) -> bool:
     """Return whether the result consists only of files, so that there is no text."""
     return result.status == "success" and bool(result.attachments) and result.result in (None, "", [])
 
@@ -195,7 +193,7 @@ def _description(schema: JSON) -> str | None:
 def _validated(prompt: Prompt, arguments: Mapping[str, str]) -> JSONObject:
     """Return the validated arguments. Hosts send texts; a text that its schema rejects is parsed as JSON."""
     schemas, _ = _schema(prompt)
-    read: JSONObject = {name: _read(schemas.get(name), text) for name, text in arguments.items()}
+    read: JSONObject = {name: from_text(schemas.get(name), text) for name, text in arguments.items()}
     parameters = prompt.parameters()
     try:
         return (prompt.argument_validator(parameters) or ArgumentValidator(parameters, prompt.name)).read(
@@ -205,7 +203,8 @@ def _validated(prompt: Prompt, arguments: Mapping[str, str]) -> JSONObject:
         raise MCPError(types.INVALID_PARAMS, str(error)) from error
 
 
-def _read(schema: JSON, text: str) -> JSON:
+def from_text(schema: JSON, text: str) -> JSON:
+    """Return the value that a host has sent as text: parsed as JSON if the schema rejects texts."""
     if isinstance(schema, dict) and _takes_no_text(schema):
         try:
             return read_json(text.encode())
@@ -224,131 +223,45 @@ def _takes_no_text(schema: JSONObject) -> bool:
     return all(kind is not None and kind != "string" for kind in kinds)
 
 
+def declared_values(schema: Mapping[str, JSON], name: str) -> list[str]:
+    """Return the values that the schema of an object declares for a property: its enum, or its examples."""
+    properties = cast("Mapping[str, JSON]", schema.get("properties", {}))
+    definitions = cast("Mapping[str, JSON]", schema.get("$defs", {}))
+    return [
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for value in _values(properties.get(name), definitions, set())
+        if value is not None
+    ]
+
+
+def _values(schema: JSON, definitions: Mapping[str, JSON], followed: set[str]) -> Iterator[JSON]:
+    if not isinstance(schema, dict):
+        return
+    match schema:
+        case {"const": value}:
+            yield value
+        case {"enum": list(values)} | {"examples": list(values)}:
+            yield from values
+        case {"type": "boolean"}:
+            yield from (True, False)
+        case {"$ref": str(ref)} if ref not in followed:
+            followed.add(ref)
+            yield from _values(definitions.get(ref.removeprefix("#/$defs/")), definitions, followed)
+        case {"anyOf": list(branches)} | {"oneOf": list(branches)}:
+            for branch in branches:
+                yield from _values(branch, definitions, followed)
+        case _:
+            return
+
+
 MOST_BYTES = 8 * 1024 * 1024
 """Maximum bytes of a file that can be read."""
-TEMPLATE = f"{OWN_FILES}{{threadId}}/files/{{+path}}"
-_VARIABLES = ("threadId", "path")
-NOT_FOUND = -32002
-"""The error code of 2025-11-25 for an unknown resource."""
-
-_URI = re.compile(rf"{OWN_FILES}([^/]{{1,200}})/files(/.{{1,4000}})")
 _TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "application/javascript")
-
-
-class Resources:
-    """The methods of resources. Fixed resources are listed. URIs of files are sent in the results of calls."""
-
-    def __init__(self, parts: McpParts) -> None:
-        self._parts = parts
-
-    async def list(
-        self, context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        """Handle `resources/list`."""
-        listed = [
-            types.Resource(
-                name=each.name, uri=each.uri, description=each.description, mime_type=each.mime_type
-            )
-            for each in self._parts.permissions.resources
-            if self._parts.offers(context, each.name)
-        ]
-        return types.ListResourcesResult(resources=listed, ttl_ms=0, cache_scope="private")
-
-    async def templates(
-        self, context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        """Handle `resources/templates/list`."""
-        template = types.ResourceTemplate(
-            name="file", description="A file returned by a call.", uri_template=TEMPLATE
-        )
-        return types.ListResourceTemplatesResult(
-            resource_templates=[template], ttl_ms=0, cache_scope="private"
-        )
-
-    async def read(
-        self, context: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        """Handle `resources/read`."""
-        resource = await self.find(context, params.uri)
-        if isinstance(resource, FixedResource):
-            return await _read_fixed(resource)
-        if resource.size > MOST_BYTES:
-            raise MCPError(types.INVALID_PARAMS, "The file is too large for MCP", {"uri": params.uri})
-        try:
-            content = await self._parts.runtime.files.content(resource)
-        except NotFound:
-            raise _not_found(context, params.uri) from None
-        uri = uri_of(resource.thread_id, resource.path)
-        result = await asyncio.to_thread(contents, uri, resource.mime_type, content)
-        return types.ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
-
-    async def find(self, context: Context, uri: str) -> FixedResource | File:
-        """Return the resource that the URI names. Raises the protocol's error if the caller has none."""
-        for each in self._parts.permissions.resources:
-            if each.uri == uri and self._parts.offers(context, each.name):
-                return each
-        match = _URI.fullmatch(uri)
-        try:
-            if match is None:
-                raise NotFound
-            thread_id = unquote(match[1])
-            await self._check_thread(context, thread_id)
-            return await self._parts.runtime.files.get(thread_id, unquote(match[2]))
-        except NotFound:
-            raise _not_found(context, uri) from None
-
-    async def values(
-        self, context: Context, template: str, variable: str, chosen: Mapping[str, str]
-    ) -> Iterable[str]:
-        """Return values for a variable of a template. Threads are named in results, and are not listed.
-
-        Raises the protocol's error for an unknown template or variable.
-        """
-        if template != TEMPLATE or variable not in _VARIABLES:
-            unknown = "variable" if template == TEMPLATE else "resource template"
-            raise MCPError(types.INVALID_PARAMS, f"Unknown {unknown}", {"uri": template[:1000]})
-        thread_id = chosen.get("threadId")
-        if variable == "threadId" or thread_id is None:
-            return []
-        try:
-            await self._check_thread(context, thread_id)
-            return [file.path[1:] for file in await self._parts.runtime.files.list(thread_id)]
-        except NotFound:
-            return []
-
-    async def _check_thread(self, context: Context, thread_id: str) -> None:
-        await self._parts.runtime.app_calls.check_thread(thread_id, self._parts.caller(context).users)
-
-
-def _not_found(context: Context, uri: str) -> MCPError:
-    code = types.INVALID_PARAMS if is_modern(context) else NOT_FOUND
-    return MCPError(code, "Resource not found", {"uri": uri[:1000]})
 
 
 def uri_of(thread_id: str, path: str) -> str:
     """Return the URI of a file of a call's thread."""
     return f"{OWN_FILES}{quote(thread_id, safe='')}/files{quote(path)}"
-
-
-async def _read_fixed(resource: FixedResource) -> types.ReadResourceResult:
-    content = resource.content
-    if isinstance(content, Path):
-        try:
-            content = await asyncio.to_thread(_beginning, content)
-        except OSError as error:
-            raise MCPError(
-                types.INTERNAL_ERROR, "The resource cannot be read", {"uri": resource.uri}
-            ) from error
-    raw = content.encode() if isinstance(content, str) else content
-    if len(raw) > MOST_BYTES:
-        raise MCPError(types.INVALID_PARAMS, "The resource is too large for MCP", {"uri": resource.uri})
-    result = await asyncio.to_thread(contents, resource.uri, resource.mime_type, raw)
-    return types.ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
 
 
 def contents(

@@ -12,7 +12,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from mcp.shared.exceptions import MCPError
 
 from toolwright.core.concurrency import start_task
-from toolwright.web.mcp.content import Resources
+from toolwright.web.mcp.resources import Resources, ToolResource
 from toolwright.web.mcp.sessions import principal
 from toolwright.web.mcp.tools import Context, McpParts
 
@@ -23,6 +23,7 @@ MOST_STREAMS = 20
 INTERVAL = 2.0
 """Seconds between two polls of the files, which is the shortest time between two reports of a resource."""
 
+UNFOLLOWED = "The resource is read by a tool, so that its changes are not known"
 _KEY = "toolwright.subscriptions"
 
 _Version: TypeAlias = tuple[int, int, int] | None
@@ -31,8 +32,8 @@ _Version: TypeAlias = tuple[int, int, int] | None
 class Subscriptions:
     """The methods of subscriptions, in both revisions.
 
-    Only the app's files change: texts are fixed, and files of calls are written once. A file is polled only while it
-    has subscriptions.
+    Changes of resources that a tool reads are unknown. Of the others only the app's files change: texts are fixed, and
+    files of calls are written once. A file is polled only while it has subscriptions.
     """
 
     def __init__(self, parts: McpParts, resources: Resources) -> None:
@@ -50,7 +51,8 @@ class Subscriptions:
 
     async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Handle `resources/subscribe` of 2025-11-25."""
-        await self._resources.find(context, params.uri)
+        if isinstance(await self._resources.find(context, params.uri), ToolResource):
+            raise MCPError(types.INVALID_PARAMS, UNFOLLOWED, {"uri": params.uri[:1000]})
         session = self._session(context)
         if params.uri in session.uris:
             return types.EmptyResult()
@@ -75,7 +77,8 @@ class Subscriptions:
     ) -> types.SubscriptionsListenResult:
         """Handle `subscriptions/listen` of 2026-07-28: report changes until the host closes the stream.
 
-        Only resources that the caller may read are acknowledged. Lists do not change, so their changes are not.
+        Only resources that the caller may read and that can be followed are acknowledged. Lists do not change, so their
+        changes are not.
         """
         wanted = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))
         if len(wanted) > MOST_URIS:
@@ -86,7 +89,7 @@ class Subscriptions:
         self._streams[owner] += 1
         uris: list[str] = []
         try:
-            uris = [uri for uri in wanted if await self._is_readable(context, uri)]
+            uris = [uri for uri in wanted if await self._is_followed(context, uri)]
             await self._follow(uris)
             honored = types.SubscriptionFilter(resource_subscriptions=uris)
             return await self._handler(context, params.model_copy(update={"notifications": honored}))
@@ -95,12 +98,12 @@ class Subscriptions:
             self._streams[owner] -= 1
             self._streams = +self._streams  # without callers that have no stream
 
-    async def _is_readable(self, context: Context, uri: str) -> bool:
+    async def _is_followed(self, context: Context, uri: str) -> bool:
         try:
-            await self._resources.find(context, uri)
+            resource = await self._resources.find(context, uri)
         except MCPError:
             return False
-        return True
+        return not isinstance(resource, ToolResource)
 
     def _session(self, context: Context) -> "_Session":
         # The SDK shows handlers no other place that ends with the session.
