@@ -147,8 +147,15 @@ class FileKeeper:
             return None
 
     def too_long(self, result: ToolResult) -> bool:
-        """Return whether the result is longer than a model may be shown."""
-        return too_long(result, self._max_text)
+        """Return whether the result is longer than a model may be shown. A result that is already cut is not."""
+        value, most = result.result, self._max_text
+        if result.status == "success" and not isinstance(value, str):
+            if is_large(value) and surely_longer(value, most):  # serializing it would block the event loop
+                return True
+            if utf8_size(value) <= most:
+                return False  # the common case
+        text = text_of(result)
+        return len(text) * 4 > most and longer(text, len(as_bytes(text)), most)
 
     def cut(self, result: ToolResult) -> ToolResult:
         """Return the result, cut if it is too long for a model. The rest is discarded."""
@@ -373,18 +380,6 @@ def _content(result: ToolResult) -> bytes:
 def as_bytes(text: str) -> bytes:
     """Return the text of a result as it is stored."""
     return text.encode("utf-8", "replace")
-
-
-def too_long(result: ToolResult, most: int) -> bool:
-    """Return whether the text has more than `most` bytes. An already cut text is not too long."""
-    value = result.result
-    if result.status == "success" and not isinstance(value, str):
-        if is_large(value) and surely_longer(value, most):  # serializing it would block the event loop
-            return True
-        if utf8_size(value) <= most:
-            return False  # the common case
-    text = text_of(result)
-    return len(text) * 4 > most and longer(text, len(as_bytes(text)), most)
 
 
 def recordable(result: ToolResult, most: int) -> ToolResult:

@@ -152,13 +152,13 @@ def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
 
     `resultTruncated` is true if either was cut for the model.
     """
-    cut: JSONObject = {"resultTruncated": True} if is_cut(result) else {}
-    if result.status == "error":
-        return LazyEventDraft("tool.error", _tool_payload, call_id, name, error_object(result) | cut)
-    payload: JSONObject = {"result": result.result, **cut}
-    if result.attachments:
+    failed = result.status == "error"
+    payload: JSONObject = error_object(result) if failed else {"result": result.result}
+    if (failed or isinstance(result.result, str)) and is_cut(result):
+        payload["resultTruncated"] = True
+    if result.attachments and not failed:
         payload["attachments"] = [attachment_to_json(each) for each in result.attachments]
-    return LazyEventDraft("tool.done", _tool_payload, call_id, name, payload)
+    return LazyEventDraft("tool.error" if failed else "tool.done", _tool_payload, call_id, name, payload)
 
 
 def live_event(
