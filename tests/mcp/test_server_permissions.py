@@ -134,7 +134,7 @@ async def test_a_gateway_and_the_command_permit_what_the_app_does(tmp_path: Path
             await wire.initialize()
             assert await _listed(wire) == ["put"]
     program = server(tmp_path)
-    permitted = APP.replace("hello])", 'hello], mcp_server={"services": ["add"]})')
+    permitted = APP.replace("mcp_server={", 'mcp_server={"services": ["add"], ')
     (tmp_path / "app.py").write_text(permitted, encoding="utf-8")
     async with mcp.Client(program, mode="2026-07-28") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["add"]

@@ -1,5 +1,6 @@
 """`toolwright mcp`: the official client starts the real command, in both revisions."""
 
+import asyncio
 import json
 import sys
 from io import BytesIO
@@ -8,6 +9,7 @@ from typing import Any
 
 import mcp_types
 import pytest
+from mcp.shared.subscriptions import ResourceUpdated
 
 import mcp
 import toolwright as tw
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.anyio
 
 APP = """
 import asyncio, os
+from pathlib import Path
 import toolwright as tw
 from pydantic import BaseModel
 
@@ -40,7 +43,7 @@ async def hello(state: tw.ThreadState) -> str:
     state.progress(1, 2)
     return str((await state.elicit("Who are you?", UserName)).content)
 
-app = tw.App(tools=[add, hello])
+app = tw.App(tools=[add, hello], mcp_server={"resources": {"docs://app": Path("app.py")}})
 """
 
 
@@ -68,6 +71,27 @@ async def test_the_apps_tools_are_called_on_stdio(revision: Revision, tmp_path: 
     assert isinstance(added, mcp_types.TextContent)
     assert isinstance(asked, mcp_types.TextContent)
     assert (added.text, asked.text) == ("3", "{'name': 'Ada'}")
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_changed_file_is_reported_on_stdio(revision: Revision, tmp_path: Path) -> None:
+    changed = asyncio.Event()
+
+    async def heard(message: object) -> None:
+        if isinstance(message, mcp_types.ResourceUpdatedNotification):
+            changed.set()
+
+    async with mcp.Client(server(tmp_path), mode=revision, message_handler=heard) as client:
+        if revision == "legacy":
+            params = mcp_types.SubscribeRequestParams(uri="docs://app")
+            request = mcp_types.SubscribeRequest(params=params)
+            await client.session.send_request(request, mcp_types.EmptyResult)
+            (tmp_path / "app.py").write_text("# changed", encoding="utf-8")
+            await changed.wait()
+            return
+        async with client.listen(resource_subscriptions=["docs://app"]) as changes:
+            (tmp_path / "app.py").write_text("# changed", encoding="utf-8")
+            assert await anext(aiter(changes)) == ResourceUpdated("docs://app")
 
 
 @tw.tool(description="Count.", read_only=True)
