@@ -12,6 +12,8 @@ from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.mcp.test_server_stdio import APP, server
 from toolwright.core.errors import DefinitionError
 from toolwright.web.auth.access import TokenIdentity
+from toolwright.web.dependencies import Serving
+from toolwright.web.shares import Rates
 from toolwright.wiring.gateway import gateway
 from toolwright.wiring.settings import Settings
 
@@ -221,3 +223,19 @@ async def test_a_caller_without_a_key_is_told_how_to_send_one(headers: dict[str,
             assert response.status_code == 401
             assert response.headers["www-authenticate"] == "Bearer"
             assert response.json()["code"] == "unauthorized"
+
+
+@pytest.mark.parametrize("revision", ["legacy", "2026-07-28"])
+async def test_the_requests_of_a_person_count_for_their_rate_of_changes(revision: str) -> None:
+    async with _served() as host:
+        await host.rt.entities.create(external_id="ada")
+        parts: Serving = host.application.state.serving
+        async with host.wire(revision, PERSON) as wire, host.wire(revision, SERVICE) as services:
+            parts.changes = Rates(2, 0.001, lambda: 0.0)
+            for _ in range(2):
+                assert await _listed(wire) == ["look"]
+            refused = await wire.post(LISTED)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1000")
+            assert refused.json()["code"] == "too_many_requests"
+            for _ in range(3):
+                assert await _listed(services) == ALL

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn, Self, TypeVar
 
 import fastapi
@@ -27,11 +28,8 @@ from toolwright.web.shares import Turns, caller_of
 _QUICK = 64 * 1024
 """Bytes up to which a body is parsed on the event loop, in about a millisecond."""
 
-_MAX_TEXT = MAX_MESSAGE
-"""Bytes of a body with files that can be text which takes long to parse: characters beyond ASCII, and escapes, which
-count twice."""
 _SLASHES = 32
-"""Bytes of base64 for which one is allowed in addition: some programs escape slashes."""
+"""Bytes of a large body for which one of slow text is allowed in addition: some programs escape slashes of base64."""
 _QUICK_BYTES = bytes(byte for byte in range(128) if byte != ord("\\"))
 
 _COST = 20
@@ -57,11 +55,28 @@ DEFINITIONS = "#/components/schemas/{model}"
 """Location of schemas in an OpenAPI document."""
 
 
-def reads(form: type[F], times: int = 1, *, files: bool = False) -> Callable[[Request], Awaitable[F]]:
+@dataclass(frozen=True, slots=True)
+class SlowText:
+    """Maximum bytes of a large body's text that takes long to parse, and the name of that text for the error.
+
+    These are characters beyond ASCII, and escapes, which count twice.
+    """
+
+    most: int
+    name: str
+
+
+FILES = SlowText(MAX_MESSAGE, "text in addition to its files. Attach a longer text as a file")
+TOOLS = SlowText(6 * 1024 * 1024, "escapes and characters beyond ASCII, which take long to parse")
+
+
+def reads(
+    form: type[F], times: int = 1, *, large: SlowText | None = None
+) -> Callable[[Request], Awaitable[F]]:
     """Return a dependency that reads the body as `form`. It runs after authentication.
 
-    The body can have `times` as many values as other bodies. A body with `files` is large because of their base64; its
-    other text is limited.
+    The body can have `times` as many values as other bodies. Of a body that can be `large`, for example because of the
+    base64 of its files, the text that takes long to parse is limited.
 
     The values of a body are counted while it arrives. A large body is parsed and validated in a thread, one at a time
     in the turn of its caller, so that it does not delay other requests.
@@ -71,7 +86,7 @@ def reads(form: type[F], times: int = 1, *, files: bool = False) -> Callable[[Re
         options: GatewayOptions = request.app.state.serving.options
         parsing: Turns = request.app.state.serving.parsing
         _refuse_other_kinds(request.headers.get("content-type"))
-        body, count = await _body(request, times * options.max_json_values, files)
+        body, count = await _body(request, times * options.max_json_values, large)
         if len(body) + _COST * count.values <= _QUICK:
             return _form(form, body, count, options.max_nesting)
         async with parsing.take(caller_of(request.scope)):
@@ -129,10 +144,10 @@ def _refuse_other_kinds(content_type: str | None) -> None:
         raise InvalidRequest(f"The body must be JSON, with the content type application/json, not {quoted}.")
 
 
-async def _body(request: Request, most: int, files: bool) -> tuple[bytearray, ValueCount]:
+async def _body(request: Request, most: int, large: SlowText | None) -> tuple[bytearray, ValueCount]:
     """Return the whole body. Its values are counted on arrival, and too many are rejected before it is complete.
 
-    Escapes and characters beyond ASCII are counted too, if it is a body with files: one parser call would hold the
+    Escapes and characters beyond ASCII are counted too, if the body can be `large`: one parser call would hold the
     interpreter for too long.
     """
     body, count, slow = bytearray(), ValueCount(most), 0
@@ -142,13 +157,10 @@ async def _body(request: Request, most: int, files: bool) -> tuple[bytearray, Va
         except TooManyValues as error:
             raise _not_json(error) from None
         body += piece
-        if files:
+        if large is not None:
             slow += len(piece.translate(None, _QUICK_BYTES)) + piece.count(b"\\")
-            if slow > _MAX_TEXT + len(body) // _SLASHES:
-                raise TooLarge(
-                    f"The body has more than {_MAX_TEXT} bytes of text in addition to its files. Attach a longer text "
-                    "as a file."
-                )
+            if slow > large.most + len(body) // _SLASHES:
+                raise TooLarge(f"The body has more than {large.most} bytes of {large.name}.")
     return body, count
 
 

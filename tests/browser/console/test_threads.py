@@ -13,6 +13,7 @@ from playwright.async_api import BrowserContext, Locator, Page, expect
 import toolwright as tw
 from tests.browser.console.rig import House, house
 from toolwright.testing import ScriptedModel
+from toolwright.web.dependencies import MOST_CHANGES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -299,6 +300,27 @@ async def test_a_person_begins_a_thread_of_their_own(context: BrowserContext) ->
         await expect(said(page, "Welcome.")).to_be_visible()
         [thread] = await made.rt.threads.list()
         assert thread.user_id == ada
+
+
+async def test_actions_of_a_person_count_for_their_rate_of_changes(context: BrowserContext) -> None:
+    async with talking([{"text": "Welcome."}]) as made:
+        await made.person("ada")
+        page = await made.enter(context, "/threads", person="ada")
+        key = {"x-public-key": "pk", "authorization": f"Bearer {made.token('ada')}"}
+        async with httpx2.AsyncClient(base_url=made.origin, headers=key, timeout=60) as client:
+            answers = [await client.post("/api/stream-tokens") for _ in range(MOST_CHANGES[0] + 1)]
+        assert answers[-1].status_code == 429
+        await page.get_by_role("button", name="New thread").click()
+        await page.get_by_role("dialog").get_by_label("Agent").fill("guide")
+        await page.get_by_label("First message").fill("Hello")
+        await page.get_by_role("button", name="Start").click()
+        await expect(
+            page.get_by_text("You have sent too many requests. Try again in 1 second.")
+        ).to_be_visible()
+        assert not await made.rt.threads.list()
+        made.clock.advance(1)
+        await page.get_by_role("button", name="Start").click()
+        await expect(said(page, "Welcome.")).to_be_visible()
 
 
 async def test_a_value_is_set_and_never_shown(context: BrowserContext) -> None:

@@ -15,6 +15,7 @@ from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answ
 from toolwright.web.dependencies import AtWork, Service, noun
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests import (
+    TOOLS,
     Description,
     Id,
     Limit,
@@ -145,7 +146,7 @@ async def save_agent(
     _: Service,
     runtime: AtWork,
     request: Request,
-    new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES))],
+    new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES, large=TOOLS))],
 ) -> ApiResponse:
     """Create an agent, or update the agent with that name. Its next run uses the new configuration."""
     saved = await runtime.agents.save(new.name, new.requested_config(request), new.description)
@@ -178,7 +179,7 @@ async def change_agent(
     runtime: AtWork,
     request: Request,
     agent_id: Id,
-    change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES))],
+    change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES, large=TOOLS))],
 ) -> ApiResponse:
     """Update a configured agent. Its next run uses the change."""
     config, errors = await runtime.agents.read_apis(change.requested_config(request))

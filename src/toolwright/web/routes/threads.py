@@ -30,6 +30,7 @@ from toolwright.web.answers import (
 from toolwright.web.auth.permits import owner_of_new
 from toolwright.web.dependencies import AnyCaller, ServingDep, noun
 from toolwright.web.requests import (
+    FILES,
     Id,
     Limit,
     MessageText,
@@ -265,7 +266,7 @@ async def send_message(
     caller: AnyCaller,
     serving: ServingDep,
     thread_id: Id,
-    new: Annotated[NewMessage, Depends(reads(NewMessage, files=True))],
+    new: Annotated[NewMessage, Depends(reads(NewMessage, large=FILES))],
 ) -> ApiResponse:
     """Send a message, which joins the current run or starts one."""
     await serving.permits.thread(caller, thread_id)
