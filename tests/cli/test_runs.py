@@ -37,11 +37,11 @@ SPAN = re.compile(r"[\d.]+ m?s|\d+ min \d+ s")
 SERVE = ("serve", "runs_app:app", "--port", "0")
 
 
-async def begin(url: str, agent: str, status: RunStatus) -> str:
+async def begin(url: str, agent: str, status: RunStatus, text: str = "Go.") -> str:
     """Start a run of the agent and wait until it has that status."""
     async with Client(url) as client:
         thread = await client.threads.create(agent)
-        sent = await client.threads.send(thread.id, "Go.")
+        sent = await client.threads.send(thread.id, text)
         async with asyncio.timeout(30):
             async for _ in client.runs.follow(sent.run_id, after=0):
                 if (await client.runs.get(sent.run_id)).status == status:

@@ -391,6 +391,53 @@ def retry_run(run_id: RunId) -> None:
     run(run_id)
 
 
+@cli.command("calls")
+def list_calls(
+    run: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Option(metavar="ID", help="Only calls of this run."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="The maximum number of calls, oldest first.")
+    ] = 50,
+) -> None:
+    """List the calls that wait for an approval, an answer or a result, oldest first."""
+    from toolwright.cli.journal import list_calls as list_waiting  # noqa: PLC0415 - loads the store
+
+    list_waiting(run, limit)
+
+
+CallId = Annotated[str, typer.Argument(metavar="CALL", help="The call's id, as `toolwright calls` lists it.")]
+Reason = Annotated[
+    Optional[str],  # noqa: UP045 - typer reads it at run time
+    typer.Option(metavar="TEXT", help="The reason, which the agent reads."),
+]
+
+
+@cli.command()
+def approve(
+    call_id: CallId,
+    args: Annotated[
+        Optional[str],  # noqa: UP045 - as above
+        typer.Option(metavar="JSON", help="Other arguments for the call."),
+    ] = None,
+    reason: Reason = None,
+    app: AppOption = None,
+) -> None:
+    """Approve a call that waits for an approval. It is executed by the process that executes its run."""
+    from toolwright.cli.journal import answer_call  # noqa: PLC0415 - loads the store
+
+    answer_call(call_id, args, reason, app, approved=True)
+
+
+@cli.command()
+def reject(call_id: CallId, reason: Reason = None) -> None:
+    """Reject a call that waits for an approval. It is not executed, and the agent reads that it was refused."""
+    from toolwright.cli.journal import answer_call  # noqa: PLC0415 - loads the store
+
+    answer_call(call_id, None, reason, None, approved=False)
+
+
 @cli.command()
 def doctor(
     target: Annotated[

@@ -1,4 +1,4 @@
-"""`toolwright backup`, `restore`, `db upgrade`, `threads`, `runs` and `nodes`."""
+"""`toolwright backup`, `restore`, `db upgrade`, `threads`, `runs`, `calls`, `approve`, `reject` and `nodes`."""
 
 import json
 import sys
@@ -13,10 +13,11 @@ from rich.table import Table
 from typer import confirm
 
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal, shown_url
+from toolwright.cli.output import Refusal, one_line, read_arguments, shown_url
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ThreadBusy
 from toolwright.core.journal.units import IDLE
+from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.text import brief, clean_text, quantity, spelled_out, time_span
 from toolwright.core.threads import compaction
@@ -130,8 +131,9 @@ def _announce(
 
 
 COLUMNS = ("run", "status", "agent", "thread", "created", "duration", "call", "error")
+CALL_COLUMNS = ("call", "waits for", "tool", "arguments", "thread", "run", "waiting", "expires")
 NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")
-LONGEST_ERROR = 200  # characters
+LONGEST_ERROR = LONGEST_ARGUMENTS = 200  # characters
 
 
 def delete(thread_id: str, *, cancel: bool) -> None:
@@ -371,6 +373,54 @@ def retry_run(run_id: str) -> None:
 
     run(ask())
     print(f"The run {run_id} was queued again. A process that executes runs continues it.")
+
+
+def list_calls(run_id: str | None, limit: int) -> None:
+    """Print the calls that wait, oldest first, as a table; on a pipe, one line of tab-separated values for each."""
+
+    async def read() -> Sequence[Call]:
+        async with _runtime() as rt:
+            return await rt.calls.list(run_id=run_id, limit=limit)
+
+    calls, now = run(read()), datetime.now(UTC)
+    if not calls:
+        print("No call waits.", file=sys.stderr)
+        return
+    _print_table(CALL_COLUMNS, [_call_row(each, now) for each in calls])
+
+
+def answer_call(
+    call_id: str, arguments: str | None, reason: str | None, target: str | None, *, approved: bool
+) -> None:
+    """Approve or reject a call that waits for an approval, and print what becomes of it."""
+    answer: JSONObject = {"approved": approved}
+    if reason is not None:
+        answer["reason"] = reason
+    if arguments is not None:
+        answer["args"] = read_arguments(arguments)
+    app = _app_or_empty(target)  # its types validate the arguments
+
+    async def submit() -> Call:
+        async with _runtime(app) as rt:
+            call = await rt.calls.get(call_id)
+            if call.approval is None:
+                raise Refusal(f"The call {call_id} of {call.name!r} needs no approval.")
+            await rt.calls.submit(call.run_id, call_id, answer)
+            return call
+
+    call = run(submit())
+    print(
+        f"The call {call_id} of {call.name!r} is {'approved' if approved else 'rejected'}. "
+        f"A process that executes runs continues the run {call.run_id}."
+    )
+
+
+def _call_row(call: Call, now: datetime) -> tuple[str, ...]:
+    awaited = "approval" if call.awaits_approval else "answer" if call.status == "waiting" else "result"
+    since = time_span(now - (call.started_at or call.created_at))
+    expires = "" if call.expires_at is None else call.expires_at.isoformat(timespec="seconds")
+    arguments = brief(one_line(call.arguments), LONGEST_ARGUMENTS)
+    return call.id, awaited, call.name, arguments, call.thread_id, call.run_id, since, expires
 
 
 def _app_for(target: str | None, agent: str | None) -> App:

@@ -2,6 +2,7 @@
 
 import asyncio
 import binascii
+import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence, Set
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from toolwright.core.env.logs import JsonFormatter, TextFormatter, WithoutSecrets
 from toolwright.core.files import fold, free_path, safe_name
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import Attachment, AttachmentRef, ToolResult
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.text import clean_text, sentence, spelled_out
@@ -29,6 +31,17 @@ class Refusal(Exception):
 def one_line(text: str) -> str:
     """Return the text without line breaks and terminal control characters."""
     return spelled_out(" ".join(text.split()))
+
+
+def read_arguments(text: str) -> JSONObject:
+    """Return the arguments of a call, written as JSON. Raises `Refusal`."""
+    try:
+        given: JSON = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(sentence(f"The arguments are not JSON: {error}")) from error
+    if not isinstance(given, dict):
+        raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
+    return given
 
 
 def shown_url(url: str) -> str:

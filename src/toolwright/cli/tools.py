@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal, check_folder, show_files, silence_tools
+from toolwright.cli.output import Refusal, check_folder, read_arguments, show_files, silence_tools
 from toolwright.cli.settings import declared, read_settings, the_app
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvTypes, EnvVar
@@ -204,12 +204,7 @@ def call(
         invoke=lambda called, given: tools.call(called, given, state),
     )
     text = sys.stdin.read() if arguments == "-" else arguments
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(sentence(f"The arguments are not JSON: {error}")) from error
-    if not isinstance(given, dict):
-        raise Refusal(f"""The arguments must be a JSON object, as in '{{"name": "value"}}', not {text!r}.""")
+    read_arguments(text)
     check_folder(folder)
     try:
         result_awaitable = (
