@@ -12,6 +12,7 @@ import pytest
 
 from toolwright.core.env.logs import (
     CALL_ID,
+    MOST_LOGGED,
     JsonFormatter,
     LogContext,
     TextFormatter,
@@ -145,3 +146,30 @@ def test_what_an_exception_says_forges_no_line_of_text_and_steers_no_terminal() 
     ]
     assert "  Traceback (most recent call last):" in lines
     assert not {"\r", "\x1b", "\u2028", "\u202e"} & set(written.getvalue())
+
+
+def test_a_line_is_bounded_and_no_half_of_a_secret_remains_where_it_was_cut(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    secret = "sesame-1234"
+    said = "x" * (MOST_LOGGED - 400) + secret * 100 + "x" * 1_000_000
+    text, text_lines = lines_of(TextFormatter("%(levelname)s %(message)s"), "tests.long.text")
+    as_json, json_lines = lines_of(JsonFormatter(), "tests.long.json")
+    with logging_without(lambda: Redactor([("KEY", secret)])):
+        for made in (log, text, as_json):
+            try:
+                raise ValueError(said)
+            except ValueError:
+                made.exception("A tool raised.")
+    for made in (text, as_json):
+        made.warning("x" * 1_000_000)
+    try:
+        raise ValueError("x" * 1_000_000)
+    except ValueError as error:
+        log.exception("A tool raised.")
+        assert caplog.records[-1].exc_info is not None  # for handlers that read the exception itself
+        assert caplog.records[-1].exc_info[1] is error
+    for lines in (caplog.text, text_lines.getvalue(), json_lines.getvalue()):
+        assert len(lines) < 3 * MOST_LOGGED
+        assert "sesame" not in lines.replace("[redacted:KEY]", "")
+        assert "characters)" in lines

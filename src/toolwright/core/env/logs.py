@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import ServerFailed, ToolwrightError
-from toolwright.core.text import error_text, escaped, sentence, spelled_out
+from toolwright.core.text import brief, error_text, escaped, sentence, spelled_out
 
 
 class _Secrets:
@@ -49,6 +49,8 @@ _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default
 _FORMATTER = logging.Formatter()
 
 
+MOST_LOGGED = 20_000
+"""Maximum characters of a line, and of a traceback, which ends with the exception's message."""
 MOST_TOLD = 10_000  # distinct messages that are logged once per process
 _told: set[tuple[object, ...]] = set()
 T = TypeVar("T")
@@ -83,22 +85,25 @@ def _clean(written: object, redactor: Redactor) -> object:
 
 
 class WithoutSecrets(logging.Filter):
-    """Log filter that removes the secrets of the current thread from a record and its traceback.
+    """Log filter that removes the current thread's secrets from a record and its traceback, and cuts long tracebacks.
 
     Set on a handler, it also covers records of tools and libraries.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Remove secrets from the record. Always returns True."""
+        """Remove secrets from the record, then cut its traceback. Always returns True."""
         secrets = _SECRETS.get()
         redactor = None if secrets is None else secrets.redactor()
         if redactor:
             record.msg, record.args = redactor.text(record.getMessage()), ()
-            if record.exc_info:
-                record.exc_text = redactor.text(_FORMATTER.formatException(record.exc_info))
-                record.exc_info = None
             if record.stack_info:
                 record.stack_info = redactor.text(record.stack_info)
+        if record.exc_info:
+            text = _FORMATTER.formatException(record.exc_info)
+            if redactor:
+                text, record.exc_info = redactor.text(text), None
+            if redactor or len(text) > MOST_LOGGED:  # otherwise left to the handler's own format
+                record.exc_text = brief(text, MOST_LOGGED)
         return True
 
 
@@ -154,7 +159,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - named by the standard library
         """Return the line, without a traceback."""
-        record.message = spelled_out(record.message)
+        record.message = spelled_out(brief(record.message, MOST_LOGGED))
         ids = log_ids()
         values = [ids[name] for name in ("runId", "callId") if name in ids]
         context = ", ".join([each for each in values if each not in record.message])
@@ -174,7 +179,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": brief(record.getMessage(), MOST_LOGGED),
             **log_ids(),
         }
         exception = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else None)
