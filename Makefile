@@ -49,7 +49,7 @@ check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/test_house.py
+	$(BIN)/python -m pytest tests/test_house.py tests/docs/test_example_models.py
 	$(MAKE) docs
 
 docs: $(VENV)/.dev  ## the documentation as a site, in build/site; a dead link or an unknown name fails it

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
+from datetime import date
 from importlib.metadata import metadata, version
 from itertools import count
 from pathlib import Path
@@ -33,6 +34,7 @@ from toolwright.cli.doctor import (
     answered,
     check_database,
     check_files,
+    shutdowns,
 )
 from toolwright.testing import ScriptedModel
 from toolwright.wiring import upkeep
@@ -305,6 +307,25 @@ def test_a_model_that_answers_slowly_is_a_note() -> None:
     assert answered("openai:gpt-6.1-terra", SLOW_ANSWER / 2).verdict == "ok"
     slow = answered("openai:gpt-6.1-terra", SLOW_ANSWER * 2)
     assert (slow.verdict, "slow" in slow.message) == ("note", True)
+
+
+def test_a_model_that_its_provider_shuts_down_is_a_note() -> None:
+    names = ("openai:gpt-5-mini", "openai:gpt-6.1-terra", "anthropic:claude-sonnet-4-5")
+    assert [(each.verdict, each.message) for each in shutdowns(names, date(2026, 12, 1))] == [
+        (
+            "note",
+            "openai:gpt-5-mini is shut down by its provider on 2026-12-11: name another model",
+        ),
+        (
+            "note",
+            "anthropic:claude-sonnet-4-5 was shut down by its provider on 2026-11-30: name another model",
+        ),
+    ]
+
+
+def test_the_end_of_a_configured_model_is_reported(empty: Shell) -> None:
+    empty.env |= {"TOOLWRIGHT_MODEL": "openai:gpt-5-mini-2025-08-07", "OPENAI_API_KEY": "sk-test"}
+    assert "shut down by its provider on 2026-12-11" in " ".join(empty.run("doctor").stdout.split())
 
 
 async def _store_secret(url: str, keys: Sequence[str] = ()) -> None:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from time import monotonic
 from typing import Literal
@@ -22,6 +22,7 @@ from toolwright.adapters.system import build_version, certificates
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
 from toolwright.cli.settings import declared, read_settings, the_app
+from toolwright.cli.shutdowns import shutdown_of
 from toolwright.core.errors import CannotSeal, ToolwrightError
 from toolwright.core.journal.units import IDLE
 from toolwright.core.model import EXAMPLE_MODEL, ModelRequest, ModelSettings
@@ -159,9 +160,21 @@ async def check_models(settings: Settings, of_agents: list[str], *, reach: bool)
         return [Finding("model", "note", f"none: set TOOLWRIGHT_MODEL, as in {EXAMPLE_MODEL}")]
     models = NamedModels()
     try:
-        return [await _check_model(models, name, reach=reach) for name in names]
+        checked = [await _check_model(models, name, reach=reach) for name in names]
     finally:
         await models.aclose()
+    return [*checked, *shutdowns(names, datetime.now(UTC).date())]
+
+
+def shutdowns(names: Iterable[str], today: date) -> Iterator[Finding]:
+    """Yield a note for each model whose provider has announced its end."""
+    for name in names:
+        day = shutdown_of(name)
+        if day is not None:
+            verb = "is" if day > today else "was"
+            yield Finding(
+                "model", "note", f"{name} {verb} shut down by its provider on {day}: name another model"
+            )
 
 
 async def _check_model(models: NamedModels, name: str, *, reach: bool) -> Finding:

@@ -1,0 +1,49 @@
+"""Dates on which providers shut models down, as far as they were announced when this version was made."""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Literal
+
+READ_ON = date(2026, 11, 29)
+"""The day on which the dates were read.
+
+Their sources are https://developers.openai.com/api/docs/deprecations and
+https://platform.claude.com/docs/en/about-claude/model-deprecations.
+"""
+_OPENAI = {
+    date(2026, 10, 23): "gpt-3.5-turbo gpt-4 gpt-4-turbo gpt-4.1-nano o1 o1-pro o3-mini o4-mini",
+    date(2026, 12, 11): "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro o3 o3-pro",
+    date(2027, 1, 14): "gpt-4o gpt-4o-mini gpt-4.1 gpt-4.1-mini",
+    date(2027, 4, 1): "gpt-5.1 gpt-5.3-codex gpt-5.4-nano",
+}
+_ANTHROPIC = {
+    date(2026, 6, 15): "claude-opus-4 claude-sonnet-4 claude-opus-4-0 claude-sonnet-4-0",
+    date(2026, 8, 5): "claude-opus-4-1",
+    date(2026, 11, 30): "claude-sonnet-4-5",
+    date(2027, 1, 22): "claude-opus-4-5",
+}
+
+
+def _by_model(dates: Mapping[date, str]) -> dict[str, date]:
+    return {name: day for day, names in dates.items() for name in names.split()}
+
+
+SHUTDOWNS: Mapping[Literal["openai", "anthropic"], Mapping[str, date]] = {
+    "openai": _by_model(_OPENAI),
+    "anthropic": _by_model(_ANTHROPIC),
+}
+"""The dates by provider and model. They apply to the providers' own APIs, not to other clouds that host the models."""
+_SNAPSHOT = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|latest)\Z")
+
+
+def shutdown_of(model: str) -> date | None:
+    """Return the day on which the provider shuts the model `provider:model` down, or None if none is known.
+
+    A snapshot such as `gpt-5-2025-08-07` is shut down with its model.
+    """
+    provider, _, name = model.partition(":")
+    dates = SHUTDOWNS["anthropic"] if provider == "anthropic" else SHUTDOWNS["openai"]
+    if provider not in ("openai", "openai-chat", "openai-responses", "anthropic"):
+        return None
+    return dates.get(_SNAPSHOT.sub("", name))
