@@ -78,6 +78,21 @@ def test_keys_that_differ_only_in_invisible_characters_stay_apart() -> None:
     assert json.loads(text) == wire.s3_result(result) == apart
 
 
+def test_keys_that_differ_only_in_invisible_characters_are_numbered_in_linear_time() -> None:
+    class Keys(dict[str, JSON]):
+        looked_up = 0
+
+        def __contains__(self, key: object) -> bool:
+            self.looked_up += 1
+            return super().__contains__(key)
+
+    taken = {f"a ({number})": number for number in range(2, 1_001)}
+    value = Keys({"a" + "\x00" * number: number for number in range(1, 1_001)} | taken)
+    apart = {"a" if number == 1 else f"a ({number + 999})": number for number in range(1, 1_001)}
+    assert clean_json(value) == apart | taken
+    assert value.looked_up < 5_000
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("value", "text"),

@@ -63,18 +63,21 @@ def clean_json(value: JSON) -> JSON:
         return [clean_json(item) for item in value]
     if isinstance(value, dict):
         cleaned: dict[str, JSON] = {}
+        last: dict[str, int] = {}  # numbers of the keys that are equal without invisible characters
         for key, item in value.items():
-            cleaned[_free_key(clean_text(key), key, value, cleaned)] = clean_json(item)
+            cleaned[_free_key(clean_text(key), key, value, cleaned, last)] = clean_json(item)
         return cleaned
     return value
 
 
-def _free_key(name: str, key: str, value: Container[str], cleaned: Container[str]) -> str:
+def _free_key(
+    name: str, key: str, value: Container[str], cleaned: Container[str], last: dict[str, int]
+) -> str:
     """Return the name of a key without invisible characters, numbered if another key has that name."""
-    candidate, number = name, 2
+    candidate = name
     while candidate in cleaned or (candidate != key and candidate in value):
-        candidate = f"{name} ({number})"
-        number += 1
+        last[name] = last.get(name, 1) + 1
+        candidate = f"{name} ({last[name]})"
     return candidate
 
 
