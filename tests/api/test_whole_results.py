@@ -1,6 +1,7 @@
 """Long results are cut for the model alone: records, events, clients and members of the space have them whole (D20)."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from tests.api.test_people_and_agents import SERVICE, Crowd, crowd
 from tests.api.town import person
 from tests.client.rig import client_of, served
 from toolwright.client import Client
-from toolwright.core.limits import PAGE_BYTES
+from toolwright.core.limits import MAX_RESULT_VALUES, PAGE_BYTES
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.settings import Settings
@@ -107,6 +108,35 @@ async def test_members_of_the_space_read_a_long_result_whole_and_nobody_else(way
         assert (await read_file(made, "ada", call, callId="call_x"))[0] == 404
 
 
+@pytest.mark.one_journal
+async def test_a_refusal_tells_nothing_of_other_files_and_calls() -> None:
+    @tw.tool(description="Write a file.")
+    async def keep(state: tw.ThreadState) -> None:
+        await state.write_file("/private.txt", "private")
+
+    enter = {"name": "enter_space", "args": {"spaceId": "tea"}}
+    turns = [{"calls": [enter, {"name": "keep"}, {"name": "orders"}]}, {"text": "Done."}]
+    agent = tw.Agent(
+        "clerk", instructions="Work.", model=ScriptedModel(turns), tools=[orders, keep], toolkits=["spaces"]
+    )
+    async with crowd(tw.App(agents=[agent]), settings=SHORT) as made:
+        call = await shown_call(made, "function")
+        thread_id, call_id = call["threadId"], call["callId"]
+        assert await made.rt.files.read(thread_id, "/private.txt") == b"private"
+        for who, path, query in (
+            ("ada", "/private.txt", {}),
+            ("ada", "/private.txt", {"callId": call_id}),
+            ("ada", "/absent.txt", {"callId": call_id}),
+            ("bob", "/private.txt", {"callId": call_id}),
+            ("bob", call["attachments"][-1]["path"], {"callId": call_id}),
+            ("bob", call["attachments"][-1]["path"], {"callId": "call_x"}),
+        ):
+            answer = await made.client.get(
+                f"/api/threads/{thread_id}/files{path}", headers=person(f"user-{who}"), params=query
+            )
+            assert (answer.status_code, answer.json()["error"]) == (404, f"There is no thread {thread_id!r}.")
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_message_in_the_space_and_the_inbox_say_that_they_have_the_beginning(way: str) -> None:
     async with crowd(in_a_space(WAYS[way]), settings=SHORT) as made:
@@ -120,8 +150,12 @@ async def test_the_message_in_the_space_and_the_inbox_say_that_they_have_the_beg
         events = (await made.ask(SERVICE, "/api/agents/clerk/inbox"))["events"]
         late = [each["data"] for each in events if each["type"] == "tool_result"]
         assert [each["resultTruncated"] for each in late] == [True] * (way == "submitted late")
-        read = await made.rt.threads.messages(call["threadId"], 100)
-        assert any(NOTICE in each.content for each in read)
+        async with asyncio.timeout(60):
+            while True:
+                read = await made.rt.threads.messages(call["threadId"], 100)
+                if any(NOTICE in each.content for each in read):
+                    break
+                await asyncio.sleep(0.01)  # a late result is read in a run that follows
         assert max(len(each.content.encode()) for each in read) < LIMIT + 1_000
 
 
@@ -344,3 +378,30 @@ async def test_a_text_that_only_looks_cut_reads_no_file() -> None:
     async with worked(imitating) as (_, client, run_id):
         [call] = await client.calls.list(["done"], run_id=run_id)
         assert call.result == f"x{note}"
+
+
+@pytest.mark.parametrize("content", [b'"Of the file."', b"[" * 100_000], ids=["another text", "deep"])
+async def test_a_file_that_a_tool_gives_its_text_is_not_read_as_its_whole_result(content: bytes) -> None:
+    note = f"[The result has {len(content)} bytes, of which the first 6 are shown. The whole is in the file "
+    text = f"As the model reads it.\n{note}/attachments/a.json.]"
+    data = base64.b64encode(content).decode()
+
+    @tw.tool(name="orders", description="Imitate.")
+    async def imitating() -> tw.ToolResult:
+        return tw.ToolResult.ok(
+            text, (tw.Attachment(name="a.json", mime_type="application/json", data=data),)
+        )
+
+    async with worked(imitating) as (rt, client, run_id):
+        assert [each.result for each in await client.calls.list(["done"], run_id=run_id)] == [text]
+        assert [each.result for each in results((await rt.runs.result(run_id)).calls)] == [text]
+
+
+async def test_a_result_of_too_many_values_has_its_beginning() -> None:
+    @tw.tool(name="orders", description="Count.")
+    async def zeros() -> list[int]:
+        return [0] * MAX_RESULT_VALUES
+
+    async with worked(zeros) as (_, client, run_id):
+        [call] = await client.calls.list(["done"], run_id=run_id)
+        assert (call.result_truncated, str(call.result)[:4]) == (True, "[0,0")

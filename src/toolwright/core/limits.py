@@ -9,6 +9,9 @@ MAX_NESTING = 64
 MAX_JSON_VALUES = 100_000
 """Maximum number of values (objects, lists, texts, numbers …) in one JSON text from outside."""
 
+MAX_RESULT_VALUES = 500_000
+"""Maximum number of values in a long result that is read whole from its file."""
+
 CONFIG_VALUES = 10
 """Multiple of `MAX_JSON_VALUES` for an agent's configuration: 10,000 tools have some 50 to 100 values each."""
 

@@ -11,6 +11,7 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TooLarge
 from toolwright.core.files import File, FileDrafts, checked_path, clean_mime_type, fold, written_file
 from toolwright.core.journal.store import Store
+from toolwright.core.json_text import NotJson
 from toolwright.core.json_value import JSON, is_large, surely_longer, utf8_size
 from toolwright.core.limits import MAX_ATTACHMENT, PAGE_BYTES
 from toolwright.core.ports import Clock, Files, NewId
@@ -21,6 +22,7 @@ from toolwright.core.value import changed, value
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import by_id
 from toolwright.wire.result import (
+    WHOLE,
     in_file,
     longer,
     result_from_json,
@@ -185,7 +187,7 @@ class FileKeeper:
         kind, suffix = ("application/json", "json") if structured else ("text/plain", "txt")
         attachment = Attachment(name=f"{name}-{result.status}.{suffix}", mime_type=kind, data="")
         file = await self._new_file(
-            thread_id, drafts, attachment, len(content), await self._files.put(content)
+            thread_id, drafts, attachment, len(content), await self._files.put(content), WHOLE
         )
         drafts.add(file)
         cut = shortened(result, content, self._max_text, in_file(file.path))
@@ -207,13 +209,19 @@ class FileKeeper:
         return limited.result, tuple([ref for ref in limited.attachments if isinstance(ref, AttachmentRef)])
 
     async def _new_file(
-        self, thread_id: str, drafts: FileDrafts, attachment: Attachment, size: int, digest: str
+        self,
+        thread_id: str,
+        drafts: FileDrafts,
+        attachment: Attachment,
+        size: int,
+        digest: str,
+        prefix: str = "fil",
     ) -> File:
         path = await drafts.free_path(attachment.name)
         return File(
             thread_id=thread_id,
             path=path,
-            id=self._new_id("fil"),
+            id=self._new_id(prefix),
             name=path.rsplit("/", 1)[1],
             mime_type=clean_mime_type(attachment.mime_type),
             size=size,
@@ -320,7 +328,7 @@ class WholeResults:
         try:
             content = await self._keeper.read(file)
             return await asyncio.to_thread(whole_result, result, file.mime_type, content)
-        except (NotFound, ValueError):  # deleted in the meantime, or not what was stored
+        except (NotFound, NotJson):  # deleted in the meantime, not what was stored, or of too many values
             return result
 
 

@@ -1,11 +1,12 @@
 """Renderers of tool results for each consumer (D2): models, frameworks, HTTP and MCP. All functions are pure."""
 
-import json
 import re
 from typing import cast
 
 from toolwright.core.errors import InvalidJSON
+from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
+from toolwright.core.limits import MAX_RESULT_VALUES
 from toolwright.core.results import Attachment, AttachmentRef, ToolResult, unchecked
 from toolwright.core.text import clean_text, quantity
 from toolwright.core.value import changed
@@ -121,6 +122,8 @@ def error_object(result: ToolResult) -> JSONObject:
     }
 
 
+WHOLE = "whole"
+"""Prefix of the ids of files that have the whole of a cut result. A tool can write the note of a cut, but not an id."""
 _MOST_NOTICE = 2_000  # bytes
 _NOTICE = re.compile(
     r"\n\[The result has (\d+) bytes?, of which the first \d+ are shown\."
@@ -166,14 +169,16 @@ def whole_file(result: ToolResult) -> AttachmentRef | None:
         return None
     size, path = notice.groups()
     files = (each for each in result.attachments if isinstance(each, AttachmentRef))
-    return next((each for each in files if each.path == path and str(each.size) == size), None)
+    ours = (each for each in files if each.id.startswith(f"{WHOLE}_"))
+    return next((each for each in ours if each.path == path and str(each.size) == size), None)
 
 
 def whole_result(cut: ToolResult, mime_type: str, content: bytes) -> ToolResult:
-    """Return a cut result with the content of its file. Raises `ValueError` if that is not the JSON that it says."""
+    """Return a cut result with the content of its file. Raises `NotJson` for invalid JSON and for too many values."""
     if cut.status == "success":
         is_text = mime_type != "application/json"
-        return changed(cut, result=content.decode("utf-8", "replace") if is_text else json.loads(content))
+        whole = content.decode("utf-8", "replace") if is_text else _parsed(content)
+        return changed(cut, result=whole)
     error = _read_error(content)
     if error is None:
         return changed(cut, error=content.decode("utf-8", "replace"))
@@ -188,13 +193,19 @@ def _notice_of(result: ToolResult) -> re.Match[str] | None:
     return _NOTICE.search(text[-_MOST_NOTICE:])
 
 
+def _parsed(content: bytes) -> JSON:
+    return parse_json(
+        content, values=MAX_RESULT_VALUES
+    )  # the parser holds up the event loop, also from a thread
+
+
 def _read_error(content: bytes) -> JSONObject | None:
     """Return the object of an error that was stored with its data, or None if only its message was stored."""
     if not content.startswith(b'{"error":'):
         return None
     try:
-        read: JSON = json.loads(content)
-    except ValueError:  # a message that begins like an object
+        read = _parsed(content)
+    except NotJson:  # a message that begins like an object
         return None
     return read if isinstance(read, dict) and isinstance(read.get("error"), str) else None
 

@@ -1,11 +1,13 @@
 """Permissions: a service may do everything, a person may access their own data (API §3, D24)."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent
 from toolwright.core.errors import Forbidden, InvalidRequest, NotFound
+from toolwright.core.files import File
 from toolwright.core.results import AttachmentRef
 from toolwright.core.spaces import Space, SpaceMessage
 from toolwright.core.state.state import question_of
@@ -182,12 +184,11 @@ class Permits:
 
         A service, the owner of its thread and the members of the space that shows it may.
         """
-        call = await self._runtime.calls.get(call_id)
-        if caller.kind == "service" or await self._is_shown_to(caller, call):
-            return call
-        if not await self._owns(caller, call.thread_id):
-            raise NotFound("Pending tool call not found")
-        return call
+        if caller.kind == "person":
+            row = await self._runtime.calls.row(call_id)
+            if not await self._is_shown_to(caller, row) and not await self._owns(caller, row.thread_id):
+                raise NotFound("Pending tool call not found")
+        return await self._runtime.calls.get(call_id)
 
     async def answer(self, caller: Caller, call: Call) -> None:
         """Check that the caller may submit the call's result. Raises `NotFound`, or `Forbidden` in their own thread.
@@ -210,21 +211,22 @@ class Permits:
         ):  # otherwise the call is shown to them or belongs to one of their threads
             check_answer(visible=call.visible, in_their_space=in_their_space)
 
-    async def file(self, caller: Caller, thread_id: str, path: str, call_id: str | None) -> None:
-        """Raise `NotFound` unless the file is in a thread of the caller, or of the result of a call shown to them.
+    async def file(self, caller: Caller, thread_id: str, path: str, call_id: str | None) -> File:
+        """Return a file of a thread of the caller, or of the result of a call shown to them. Raises `NotFound`.
 
-        A file that was written to the path after the call is not of its result.
+        A file that was written to the path after the call is not of its result. The error does not tell whether there
+        is such a call or another file.
         """
-        if call_id is None or caller.kind == "service":
-            await self.thread(caller, thread_id)
-            return
-        call = await self._runtime.calls.row(call_id)
-        if call.thread_id == thread_id and call.result is not None and await self._is_shown_to(caller, call):
-            files = result_from_json(call.result).attachments
-            file = await self._runtime.files.get(thread_id, path)
-            if any(isinstance(each, AttachmentRef) and each.id == file.id for each in files):
-                return
+        if call_id is not None and caller.kind == "person":
+            with suppress(NotFound):
+                call = await self._runtime.calls.row(call_id)
+                file = await self._runtime.files.get(thread_id, path)
+                files = () if call.result is None else result_from_json(call.result).attachments
+                is_of_call = any(isinstance(each, AttachmentRef) and each.id == file.id for each in files)
+                if is_of_call and call.thread_id == thread_id and await self._is_shown_to(caller, call):
+                    return file
         await self.thread(caller, thread_id)
+        return await self._runtime.files.get(thread_id, path)
 
     async def space(self, caller: Caller, space_id: str) -> Space:
         """Return a space if the caller may read it: a member, or anyone if it is public. Raises `NotFound`."""

@@ -463,8 +463,7 @@ async def get_file(
 
     With `callId`, members of the space that shows the call may read the files of its result.
     """
-    await serving.permits.file(caller, thread_id, path, call_id)
-    file = await serving.runtime.files.get(thread_id, path)
+    file = await serving.permits.file(caller, thread_id, path, call_id)
     headers = _headers(file)
     if if_none_match is not None and headers["ETag"] in map(str.strip, if_none_match.split(",")):
         return Response(status_code=304, headers=headers)
@@ -490,8 +489,7 @@ async def describe_file(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, path: FilePath, call_id: OfCall = None
 ) -> Response:
     """Get the headers of a download, without reading the content."""
-    await serving.permits.file(caller, thread_id, path, call_id)
-    file = await serving.runtime.files.get(thread_id, path)
+    file = await serving.permits.file(caller, thread_id, path, call_id)
     return Response(headers={**_headers(file), "Content-Length": str(file.size)})
 
 
