@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mcp_types
@@ -14,7 +15,9 @@ import mcp
 import toolwright as tw
 from tests.mcp.server_rig import hosting
 from toolwright.web.auth.access import TokenIdentity
-from toolwright.web.mcp.subscriptions import MOST_STREAMS, MOST_URIS
+from toolwright.web.mcp.calls import ToolCalls
+from toolwright.web.mcp.resources import Resources
+from toolwright.web.mcp.subscriptions import MOST_STREAMS, MOST_URIS, Subscriptions
 
 pytestmark = pytest.mark.anyio
 MODERN = "2026-07-28"
@@ -83,6 +86,28 @@ async def test_a_session_is_told_of_the_files_that_it_subscribed_to(tmp_path: Pa
         with pytest.raises(MCPError) as refused:
             await subscribe(client, "docs://unknown")
         assert refused.value.code == -32002
+
+
+async def test_a_file_is_polled_that_is_subscribed_to_right_after_the_last_subscription_ended(
+    tmp_path: Path,
+) -> None:
+    told = asyncio.Queue[str]()
+
+    def offers(*_: object) -> bool:
+        return True
+
+    parts: Any = SimpleNamespace(permissions=app(tmp_path).mcp_server, offers=offers)
+    subscriptions = Subscriptions(parts, Resources(parts, ToolCalls(parts)))
+    async with AsyncExitStack() as stack:
+        connection = SimpleNamespace(state={}, exit_stack=stack)
+        session = SimpleNamespace(_connection=connection, send_resource_updated=told.put)
+        context: Any = SimpleNamespace(session=session)
+        follow = mcp_types.SubscribeRequestParams(uri="docs://a")
+        await subscriptions.subscribe(context, follow)
+        await subscriptions.unsubscribe(context, mcp_types.UnsubscribeRequestParams(uri="docs://a"))
+        await subscriptions.subscribe(context, follow)
+        _lengthen(tmp_path / "a.txt")
+        assert await asyncio.wait_for(told.get(), 60) == "docs://a"
 
 
 async def test_a_stream_is_told_of_the_files_that_it_asked_for(tmp_path: Path) -> None:

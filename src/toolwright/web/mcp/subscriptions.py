@@ -122,7 +122,7 @@ class Subscriptions:
         """Poll the files among the resources. Changes after the return are reported."""
         files = [uri for uri in uris if uri in self._files]
         self._followed.update(files)
-        if files and (self._polling is None or self._polling.done()):
+        if files and self._polling is None:
             self._polling = start_task(self._poll(), "toolwright-mcp-resources")
         for uri, version in (await asyncio.to_thread(self._read, files)).items():
             if uri in self._followed:
@@ -135,6 +135,7 @@ class Subscriptions:
             del self._versions[uri]
         if self._polling is not None and not self._followed:
             self._polling.cancel()
+            self._polling = None
 
     async def _poll(self) -> None:
         while True:
