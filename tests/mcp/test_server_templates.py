@@ -1,6 +1,7 @@
 """Resource templates of an app: a tool reads the resource, with the variables of the URI as its arguments."""
 
 import base64
+import json
 from typing import Any, Literal
 
 import mcp_types
@@ -47,13 +48,22 @@ def write(text: str) -> str:
     return text
 
 
-TOOLS = [show_order, picture, ask, approved, write]
+CATALOG = [{"id": number, "name": "Zürich"} for number in range(20_000)]
+
+
+@tw.tool(description="List a catalog.", read_only=True)
+def catalog(number: int) -> Any:
+    return CATALOG
+
+
+TOOLS = [show_order, picture, ask, approved, write, catalog]
 TEMPLATES: dict[str, Any] = {
     "orders://{number}/parts/{part}": {"tool": "show_order", "description": "An order."},
     "orders://{number}": {"tool": "show_order", "mime_type": "application/vnd.order+json"},
     "pictures://{name}": {"tool": "picture"},
     "questions://{topic}": {"tool": "ask"},
     "approved://{topic}": {"tool": "approved"},
+    "catalogs://{number}": {"tool": "catalog"},
 }
 APP = tw.App(tools=TOOLS, mcp_server={"resources": {"orders://1": "The first.", **TEMPLATES}})
 
@@ -81,6 +91,14 @@ async def test_the_tool_of_a_template_reads_its_resources(revision: Revision) ->
         assert isinstance(content, BlobResourceContents)
         assert (content.uri, content.mime_type) == ("pictures://gr%C3%BCn", "image/png")
         assert base64.b64decode(content.blob).decode() == "grün"
+
+
+@each_revision
+async def test_a_long_result_is_read_whole(revision: Revision) -> None:
+    async with hosting(APP) as host, host.client(revision) as client:
+        [content] = (await client.read_resource("catalogs://1")).contents
+        assert isinstance(content, TextResourceContents)
+        assert (content.mime_type, json.loads(content.text)) == ("application/json", CATALOG)
 
 
 @each_revision

@@ -14,6 +14,7 @@ from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.tools.pipeline import timed_out
 from toolwright.core.tools.tool import OUTSIDE_TIMEOUT, Tool
+from toolwright.core.value import changed
 from toolwright.runtime.pending.app_calls import AppCall, AppCalls, CallWatch, call_of
 from toolwright.web.mcp.content import call_result, error_result
 from toolwright.web.mcp.sessions import Relay
@@ -29,6 +30,7 @@ from toolwright.web.mcp.tasks import (
     task_json,
 )
 from toolwright.web.mcp.tools import Context, McpParts, is_modern, knows_tasks, unknown
+from toolwright.wire.result import is_cut, whole_file
 
 POLL_INTERVAL = 2.0  # seconds without an event after which the row is read
 REMOTE_POLL_INTERVAL = 0.25  # the same while another process executes the runs, whose events can be lost
@@ -66,7 +68,7 @@ class ToolCalls:
                 raise
 
     async def read(self, context: Context, tool: Tool, arguments: JSONObject) -> tuple[str, ToolResult]:
-        """Make a call that can ask no one, and return the id of its thread and its result.
+        """Make a call that can ask no one, and return the id of its thread and its result, whole up to 4 MiB.
 
         Raises the protocol's error if the call ends without a result or waits for an approval.
         """
@@ -89,6 +91,12 @@ class ToolCalls:
         result = app_calls.result(row)
         if result is None:
             raise MCPError(types.INTERNAL_ERROR, f"The call is {row.status}.")
+        file = whole_file(result)
+        if file is not None:
+            whole = app_calls.result(await self._parts.runtime.calls.get(row.id))
+            if whole is not None and not is_cut(whole):
+                others = tuple([each for each in whole.attachments if each != file])
+                result = changed(whole, attachments=others)
         return row.thread_id, result
 
     async def _finished(self, context: Context, call: AppCall, watch: CallWatch) -> Call:

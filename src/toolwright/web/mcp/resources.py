@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import NotFound, StoreError
 from toolwright.core.files import File
 from toolwright.core.json_value import JSONObject
@@ -164,7 +165,7 @@ class Resources:
         items: list[types.TextResourceContents | types.BlobResourceContents] = []
         if not is_empty(result):
             kind = "text/plain" if isinstance(result.result, str) else "application/json"
-            text = model_text(result)
+            text = await in_thread_if_large(result.result, model_text, result)
             items.append(
                 types.TextResourceContents(uri=uri, mime_type=resource.template.mime_type or kind, text=text)
             )
