@@ -1,6 +1,7 @@
 """Models by name, and the errors of invalid names."""
 
 from contextlib import suppress
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -134,14 +135,16 @@ def test_an_empty_key_is_a_missing_one(name: str, variable: str, monkeypatch: py
 
 
 def test_a_provider_whose_sdk_is_not_installed_says_what_to_install() -> None:
-    with pytest.raises(MissingExtra, match=r": pip install 'pydantic-ai-slim\[groq\]'\.$"):
-        resolve("groq:llama-4")
+    with pytest.raises(MissingExtra, match=r": pip install 'pydantic-ai-slim\[huggingface\]'\.$"):
+        resolve("huggingface:llama-4")
 
 
-def test_our_own_extras_are_named_by_our_name() -> None:
-    error = ImportError('Please install … `pip install "pydantic-ai-slim[openai]"`')
-    assert missing_sdk("openai:gpt-6.1-terra", error).message.endswith(
-        "needs pydantic-ai-slim[openai], which is not installed: pip install 'toolwright-agents[openai]'."
+@pytest.mark.parametrize("extra", ["openai", "anthropic", "google", "bedrock", "groq", "mistral", "cohere"])
+def test_our_own_extras_are_named_by_our_name(extra: str) -> None:
+    assert extra in (metadata("toolwright-agents").get_all("Provides-Extra") or ())
+    error = ImportError(f'Please install … `pip install "pydantic-ai-slim[{extra}]"`')
+    assert missing_sdk(f"{extra}:some-model", error).message.endswith(
+        f"needs pydantic-ai-slim[{extra}], which is not installed: pip install 'toolwright-agents[{extra}]'."
     )
 
 

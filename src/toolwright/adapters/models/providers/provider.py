@@ -44,7 +44,7 @@ PROVIDERS = (
     "openrouter", "scripted", "together", "vercel", "xai",
 )  # fmt: skip
 """Providers that an error message lists; pydantic-ai supports more."""
-_OUR_EXTRAS = ("openai", "anthropic")
+_OUR_EXTRAS = ("openai", "anthropic", "google", "bedrock", "groq", "mistral", "cohere")
 
 
 def provider_model(name: str) -> Model:
