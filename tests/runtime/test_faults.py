@@ -9,7 +9,7 @@ import pytest
 
 import toolwright as tw
 from tests.databases import sqlite_journal
-from tests.runtime.rig import Rig, assert_valid, running
+from tests.runtime.rig import Barriers, Rig, assert_valid, running
 from tests.runtime.test_loop import calling, outside, parked, until_runs
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.system import SystemClock
@@ -212,6 +212,48 @@ async def test_a_run_goes_no_further_once_the_process_stops(tmp_path: Path) -> N
         done = await rt.runs.wait(run.id)
         await rt.stop(1.0)
     assert (done.status, done.lives) == ("completed", 0)
+    assert began == [1, 2], "the second call was not begun, so its effect is known"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("unit", ["Claim", "Answer", "Result"])
+async def test_a_clean_stop_leaves_no_call_whose_effect_is_unknown(
+    unit: str, moment: str, tmp_path: Path
+) -> None:
+    began: list[int] = []
+
+    @tw.tool(description="Work.")
+    async def work(n: int) -> str:
+        began.append(n)
+        return f"worked {n}"
+
+    turns = [{"calls": [{"name": "work", "args": {"n": n}} for n in (1, 2)]}, {"text": "Done."}]
+    model, store = ScriptedModel(turns), Barriers(await sqlite_journal(tmp_path / "t.db", lambda _: None))
+    rt = await at_work(store, model, work)  # type: ignore[arg-type]  # reads go through
+    stops: list[asyncio.Task[None]] = []
+    told = asyncio.Event()
+
+    async def stop(_: int, committed: Unit) -> None:
+        if type(committed).__name__ == unit and not stops:
+            stops.append(asyncio.create_task(rt.stop(10.0)))
+            told.set()
+            for _ in range(5):  # until the run knows it
+                await asyncio.sleep(0)
+
+    setattr(store, moment, stop)
+    thread = await rt.threads.create("worker")
+    async with asyncio.timeout(60):
+        run = await rt.threads.send(thread.id, "Go")
+        await told.wait()
+        await stops[0]
+        rt = await at_work(await sqlite_journal(tmp_path / "t.db", lambda _: None), model, work)
+        done = await rt.runs.wait(run.id)
+        assert [each.content for each in await rt.threads.messages(thread.id) if each.role == "tool"] == [
+            "worked 1",
+            "worked 2",
+        ]
+        await rt.stop(1.0)
+    assert (done.status, done.lives, began) == ("completed", 0, [1, 2])
 
 
 async def test_a_wait_does_not_end_when_the_clock_is_set() -> None:

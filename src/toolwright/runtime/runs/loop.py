@@ -162,13 +162,23 @@ async def execute(context: RunContext, do: Callable[[RunContext, Action], Awaita
 
 def next_action(context: RunContext) -> Action | None:
     """Return the next action of the run, None if this process has nothing more to do for it. No I/O."""
-    if context.run.status != "running" or context.stopping:
+    if context.run.status != "running":
         return None
+    if context.stopping:
+        return _started(context)
     if context.selected is None:
         return SelectAgent()
     if context.abort.aborted:
         return EndRun(end=End("cancelled"))
     return next_in_conversation(context)
+
+
+def _started(context: RunContext) -> ExecuteCall | None:
+    """Execute a call that is started when the process stops: if it were left, its effect would be unknown."""
+    if context.abort.aborted or not context.prepared or not context.frame.open:
+        return None
+    action = _next_of_calls(context, context.frame)
+    return action if isinstance(action, ExecuteCall) else None
 
 
 def next_in_conversation(context: RunContext) -> Action:
