@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.mcp.listing import (
     LEAST_DESCRIPTION,
     MOST_DESCRIPTION,
@@ -15,6 +16,7 @@ from toolwright.core.mcp.listing import (
     side_by_side,
     within_share,
 )
+from toolwright.core.threads.compaction import text_tokens
 from toolwright.core.tools.mcp import McpCall, McpServer, McpToolOptions
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
@@ -306,6 +308,15 @@ def test_the_longest_descriptions_are_shortened_first() -> None:
         [each.definition for each in offered],
         errors,
     )
+
+
+@pytest.mark.parametrize("letter", ["d", "é", "说", "😀"])
+def test_the_share_is_measured_as_requests_are(letter: str) -> None:
+    tools = [changed(each, description=letter * 5_000) for each in listed(*[1] * 10)]
+    offered, _ = within_share(tools, 16_000)
+    sizes = [text_tokens(dumps_unescaped([each.name, each.description, each.offered])) for each in offered]
+    assert len(offered) == 10
+    assert 3_000 < sum(sizes) < 4_200
 
 
 def test_tools_that_do_not_fit_even_with_short_descriptions_are_left_out() -> None:

@@ -41,7 +41,7 @@ SHARE = 4
 """One in so many tokens of a request to a model is the most that the definitions of all servers' tools take."""
 LEAST_DESCRIPTION = 200
 """Characters to which the descriptions are shortened before tools are left out."""
-_CHARACTERS = 4  # of a token, as requests are estimated
+_CHARACTERS = 4  # of a token
 MOST_ERRORS = 20  # reported for one list
 MOST_ARGUMENTS = 100  # of a prompt
 MOST_URI = 4_000  # characters of a resource's URI
@@ -402,21 +402,23 @@ def within_share(
     sizes = [*map(_size, tools)]
     if sum(sizes) <= room:
         return tools, ()
-    described = [len(each.description) for each in tools]
-    most = max(_longest(described, room - sum(sizes) + sum(described)), LEAST_DESCRIPTION)
+    described = [_weight(each.description) for each in tools]
+    most = _longest(described, room - sum(sizes) + sum(described))
     why = f"the tools of all servers have a quarter of the {tokens} tokens of a request to the model."
     fitting: list[Tool] = []
     errors: dict[str, list[ListingError]] = {}
-    for tool, length in zip(tools, described, strict=True):
-        is_cut = length > most
-        offered = changed(tool, description=tool.description[:most]) if is_cut else tool
+    for tool, weight in zip(tools, described, strict=True):
+        length = len(tool.description)
+        first = length if weight <= most else max(length * most // weight, LEAST_DESCRIPTION)
+        is_cut = first < length
+        offered = changed(tool, description=tool.description[:first]) if is_cut else tool
         size = _size(offered)
         if size <= room:
             room -= size
             fitting.append(offered)
             if not is_cut:
                 continue
-            message = f"Of its description of {length} characters the first {most} are used: {why}"
+            message = f"Of its description of {length} characters the first {first} are used: {why}"
         else:
             message = f"It is left out: {why}"
         errors.setdefault(_server_name(tool), []).append(ListingError(message=message, tool=tool.name))
@@ -424,7 +426,12 @@ def within_share(
 
 
 def _size(tool: Tool) -> int:
-    return len(dumps_unescaped([tool.name, tool.description, tool.offered]))
+    return _weight(dumps_unescaped([tool.name, tool.description, tool.offered]))
+
+
+def _weight(text: str) -> int:
+    """Return about four times the tokens of a text: characters, of which those of three bytes count four times."""
+    return len(text) + 3 * (len(text.encode("utf-8", "surrogatepass")) - len(text)) // 2
 
 
 def _server_name(tool: Tool) -> str:
