@@ -93,8 +93,8 @@ class Calls:
     async def get(self, call_id: str) -> Call:
         """Return the call, regardless of its status, with its whole result if that has at most 4 MiB.
 
-        If `result_truncated` is true, the whole is in the last of its `attachments`: read it with `files.read` and this
-        `call_id`. Raises `NotFound`.
+        If `result_truncated` is true, the whole is in the last of its `attachments`, unless it was larger than a file
+        can be: read it with `files.read` and this `call_id`. Raises `NotFound`.
         """
         return read_field(Call, await self._http.get(_path(call_id)), "call")
 

@@ -101,8 +101,8 @@ class Call(Shape, title="CallShape"):
     While it waits for an approval, `approval` is true, and `approval_terms {by, edit, reason}` specify who may answer
     and what the answer may contain. `result`, its status, its `attachments` and `resolved_at` are present after the
     call has been resolved. If `result_truncated` is true, `result` is the beginning of a result that was cut for the
-    model; the last attachment has the whole. `parent_id` is the call that made this one, through a prompt tool or a
-    handler.
+    model; the last attachment has the whole, unless that was larger than a file can be. `parent_id` is the call that
+    made this one, through a prompt tool or a handler.
     """
 
     id: Annotated[str, wire_name("callId")]

@@ -148,7 +148,8 @@ async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> ApiRe
     """Get a tool call of any status, with its whole result if that has at most 4 MiB.
 
     A person sees the calls of their threads, and visible calls in spaces of which they are a member. A longer result is
-    cut as for the model and has `resultTruncated`; the whole is in the last of its `attachments`, a file of its thread.
+    cut as for the model and has `resultTruncated`; the whole is in the last of its `attachments`, a file of its thread,
+    unless it was larger than a file can be.
     """
     call = await serving.permits.call(caller, call_id)
     return answer({"call": await in_thread_if_large(call.result, call_json, call)})
