@@ -205,17 +205,13 @@ class Outcomes:
             changes.calls[call.id] = call
         if len(calls) > 1 and log.isEnabledFor(logging.DEBUG):
             self._log_reads(context, calls)
-        self._begin(context, calls, changes)
+        if not context.stopping:  # otherwise the next process starts them
+            self._calls.begin(context, calls, changes)
         if len(changes.messages) == 1 or _unanswered(calls, changes):  # the first message is the answer
             return Next(kind=Answer, changes=changes, run=run)
         if usage is not None:
             changes.events.append(step_event("step.done", run.step_count, usage))
         return self._after_calls(context, Answer, changes, run)
-
-    def _begin(self, context: RunContext, calls: Iterable[Call], changes: Changes) -> None:
-        """Start the next calls, unless the process stops: then they are left to the next process."""
-        if not context.stopping:
-            self._calls.begin(context, calls, changes)
 
     def _log_reads(self, context: RunContext, calls: Sequence[Call]) -> None:
         """Log once per agent that its read-only calls run sequentially."""
@@ -246,7 +242,8 @@ class Outcomes:
             cost = total_cost(run.cost, execution.cost)
             run = changed(run, usage=run.usage + execution.usage, cost=cost)
         if not self._calls.put_outcome(context, changes, call, kept):
-            self._begin(context, context.frame.unanswered(), changes)
+            if not context.stopping:
+                self._calls.begin(context, context.frame.unanswered(), changes)
             return Next(kind=Result, changes=changes, run=run)
         if context.holder is not None:
             context.holder.adopt(execution)
@@ -280,7 +277,8 @@ class Outcomes:
         is_open = bool(frame.open.keys() - map(CALL_ID, changes.messages))
         if is_open:
             rest = _unanswered(frame.open.values(), changes)
-            self._begin(context, rest, changes)
+            if not context.stopping:
+                self._calls.begin(context, rest, changes)
             is_open = bool(_unanswered(rest, changes))
         if is_open or frame.call is not None:
             return Next(kind=Result, changes=changes, run=run)
