@@ -6,7 +6,6 @@ import json
 from tests.cli.shell import Shell
 from tests.cli.test_runs import SERVE, begin, ended
 from tests.cli.test_serve import url_of
-from toolwright.core.errors import REFERENCE
 
 APP = """
 from pathlib import Path
@@ -65,7 +64,7 @@ def test_a_call_that_waits_over_a_kill_is_approved_by_another_process_and_execut
     code, line = shell.refused("approve", call_id)
     assert (code, line) == (
         1,
-        f"toolwright: Tool call already approved (error call_resolved: see {REFERENCE})",
+        "toolwright: Tool call already approved (toolwright errors call_resolved)",
     )
     with shell.start(*SERVE) as server:
         assert asyncio.run(ended(url_of(server), run_id)) == "completed"

@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from tests.cli.shell import COMMAND, Shell
-from toolwright.core.errors import REFERENCE
 
 APP = """
 import toolwright as tw
@@ -85,5 +84,5 @@ def test_an_app_that_is_not_there_is_refused_in_one_line(shell: Shell) -> None:
     assert (code, line) == (
         2,
         "toolwright: There is no module 'nothing', neither in this folder nor among the installed packages. "
-        f"(error invalid_definition: see {REFERENCE})",
+        "(toolwright errors invalid_definition)",
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell
-from toolwright.core.errors import REFERENCE
+from toolwright.cli.errors import explanations
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,24 +116,40 @@ def test_a_port_in_use_is_one_line(empty: Shell) -> None:
     assert code == 1
     advice = "Choose another port, or stop the process that listens there."
     assert (
-        line
-        == f"toolwright: Port {port} of '127.0.0.1' is in use. {advice} (error cannot_serve: see {REFERENCE})"
+        line == f"toolwright: Port {port} of '127.0.0.1' is in use. {advice} (toolwright errors cannot_serve)"
     )
 
 
-def test_the_reference_that_an_error_names_has_an_entry_of_its_code(shell: Shell) -> None:
+def test_an_error_names_the_command_that_explains_it(shell: Shell) -> None:
     assert shell.run("db", "upgrade").returncode == 0
-    page = (ROOT / REFERENCE).read_text(encoding="utf-8")
     for arguments, code in (
         (["runs", "show", "run_1"], "not_found"),
         (["chat", "helpr"], "not_found"),  # a rejection with an error as its cause
         (["chat", "helper", "--model", "gpt"], "invalid_definition"),
     ):
         _, line = shell.refused(*arguments)
-        assert line.endswith(f" (error {code}: see {REFERENCE})")
-        assert f"\n| `{code}` |" in page
-    assert REFERENCE in shell.run("--help").stdout
-    assert REFERENCE not in shell.refused("serve", "--port", "x")[1]  # a usage error has no reference code
+        assert line.endswith(f" (toolwright errors {code})")
+        assert shell.run("errors", code).stdout.startswith(f"{code} (")
+    assert "toolwright errors" in shell.run("--help").stdout
+    assert "toolwright errors" not in shell.refused("serve", "--port", "x")[1]  # a usage error has no code
+
+
+def test_the_codes_of_errors_are_explained(empty: Shell) -> None:
+    assert empty.run("errors", "not_found").stdout == (
+        "not_found (NotFound, HTTP 404): It does not exist, or belongs to another user.\n"
+        "What to do: Check the id and the key.\n"
+    )
+    assert empty.run("errors", "too_deep").stdout == (
+        "too_deep: Agents call each other too deeply.\nWhat to do: Raise the limit, or flatten the agents.\n"
+    )
+    listed = [line.split("\t") for line in empty.run("errors").stdout.splitlines()]
+    assert {code for code, _ in listed} == explanations().keys()
+    code, line = empty.refused("errors", "not_fond")
+    assert (code, line) == (
+        2,
+        "toolwright: There is no error code 'not_fond'. Did you mean 'not_found'? "
+        "`toolwright errors` lists all codes.",
+    )
 
 
 def test_without_keys_a_server_is_not_opened_to_others(empty: Shell) -> None:

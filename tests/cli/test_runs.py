@@ -8,7 +8,6 @@ import signal
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
 from toolwright.client import Client
-from toolwright.core.errors import REFERENCE
 from toolwright.core.threads.run import RunStatus
 
 APP = """
@@ -94,7 +93,7 @@ def test_runs_are_listed_shown_cancelled_and_retried_beside_a_server(shell: Shel
         code, line = shell.refused("runs", "cancel", waiting)
         assert (code, line) == (
             1,
-            f"toolwright: The run '{waiting}' has already finished. (error run_over: see {REFERENCE})",
+            f"toolwright: The run '{waiting}' has already finished. (toolwright errors run_over)",
         )
 
         shell.write("mended", "")
@@ -182,7 +181,7 @@ def test_what_cannot_be_done_is_one_line(shell: Shell) -> None:
     for command in ("show", "cancel", "retry"):
         assert shell.refused("runs", command, "run_1") == (
             1,
-            f"toolwright: There is no run 'run_1'. (error not_found: see {REFERENCE})",
+            "toolwright: There is no run 'run_1'. (toolwright errors not_found)",
         )
     code, line = shell.refused("runs", "list", "--status", "lost")
     assert (code, line.partition("'lost'")[0]) == (2, "toolwright: Invalid value for '--status': ")

@@ -15,7 +15,6 @@ import pytest
 from tests.cli.shell import Running, Shell
 from tests.postgres_server import database_url, server_url
 from toolwright.adapters.store.postgres.connection import connect
-from toolwright.core.errors import REFERENCE
 
 URL = re.compile(r"http://127\.0\.0\.1:\d+")
 
@@ -207,7 +206,7 @@ def test_a_configuration_file_is_served_and_an_invalid_one_refused_in_one_line(s
     assert refused.returncode == 2
     assert refused.stderr == (
         "toolwright: config.json: agents.0.config.nonsense is not a known field. "
-        f"(error invalid_definition: see {REFERENCE})\n"
+        "(toolwright errors invalid_definition)\n"
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import toolwright as tw
 from tests.cli.shell import Shell
-from toolwright.core.errors import REFERENCE, CannotServe, DefinitionError
+from toolwright.core.errors import CannotServe, DefinitionError
 from toolwright.web.auth.access import ServiceKey
 from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import SECRETS, Settings, warning
@@ -182,7 +182,7 @@ def test_a_server_without_a_folder_for_files_does_not_start(shell: Shell) -> Non
     assert (code, line) == (
         1,
         "toolwright: The files folder 'app.py' cannot be written: Not a directory. "
-        f"(error store_unavailable: see {REFERENCE})",
+        "(toolwright errors store_unavailable)",
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
 from toolwright.client import Client
-from toolwright.core.errors import REFERENCE, NotFound
+from toolwright.core.errors import NotFound
 from toolwright.core.results import Attachment
 
 APP = """
@@ -79,7 +79,7 @@ def test_threads_are_deleted_beside_a_server_that_executes_their_runs(shell: She
         code, line = shell.refused("threads", "delete", busy)
         assert (code, line) == (
             1,
-            f"toolwright: There is no thread '{busy}'. (error not_found: see {REFERENCE})",
+            f"toolwright: There is no thread '{busy}'. (toolwright errors not_found)",
         )
         server.process.send_signal(signal.SIGTERM)
         server.end()

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from toolwright.cli.shutdowns import SHUTDOWNS, shutdown_of
+from toolwright.adapters.models.shutdowns import SHUTDOWNS, shutdown_of
 from toolwright.core.model import EXAMPLE_MODELS
 
 ROOT = Path(__file__).parents[2]
 READ_BY_USERS = ("README.md", "docs", "deploy", "examples", "src")
 NOT_LISTED = (
     "docs/decisions/",  # records of their time
-    "src/toolwright/cli/shutdowns.py",  # the models that end
+    "src/toolwright/adapters/models/shutdowns.py",  # the models that end
     "src/toolwright/web/swagger_ui/",
 )
 TEXTS = (".md", ".py", ".ipynb", ".env", ".yaml", ".yml", ".json")

@@ -9,12 +9,12 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
-from toolwright.core.errors import DISTRIBUTION, REFERENCE
+from toolwright.core.errors import DISTRIBUTION
 
 cli = typer.Typer(
     add_completion=False,
     help="Tools for AI agents that never lose a result.",
-    epilog=f"Error codes, their causes and remedies: {REFERENCE}.",
+    epilog="Error codes, their causes and remedies: toolwright errors.",
 )
 tools = typer.Typer(help="The app's tools.")
 database = typer.Typer(help="The database.")
@@ -401,7 +401,7 @@ def list_calls(
         int, typer.Option(min=1, max=1_000, help="The maximum number of calls, oldest first.")
     ] = 50,
 ) -> None:
-    """List the calls that wait for an approval, an answer or a result, oldest first."""
+    """List the calls that wait for an approval or for a result from elsewhere, oldest first."""
     from toolwright.cli.journal import list_calls as list_waiting  # noqa: PLC0415 - loads the store
 
     list_waiting(run, limit)
@@ -436,6 +436,21 @@ def reject(call_id: CallId, reason: Reason = None) -> None:
     from toolwright.cli.journal import answer_call  # noqa: PLC0415 - loads the store
 
     answer_call(call_id, None, reason, None, approved=False)
+
+
+@cli.command()
+def errors(
+    code: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Argument(
+            metavar="CODE", help="The code, as an error names it; without it all codes are listed."
+        ),
+    ] = None,
+) -> None:
+    """Explain the code of an error: its cause, and what to do."""
+    from toolwright.cli.errors import explain  # noqa: PLC0415 - like the other commands
+
+    explain(code)
 
 
 @cli.command()

@@ -18,11 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from toolwright.adapters.models.shutdowns import shutdown_of
 from toolwright.adapters.system import build_version, certificates
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, Refusal, log_briefly, one_line, shown_url
 from toolwright.cli.settings import declared, read_settings, the_app
-from toolwright.cli.shutdowns import shutdown_of
 from toolwright.core.errors import CannotSeal, ToolwrightError
 from toolwright.core.journal.units import IDLE
 from toolwright.core.model import EXAMPLE_MODEL, ModelRequest, ModelSettings

@@ -10,7 +10,7 @@ from typer.main import get_command
 from toolwright.cli.commands import cli
 from toolwright.cli.loop import force_exit
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, one_line
-from toolwright.core.errors import REFERENCE, ToolwrightError
+from toolwright.core.errors import ToolwrightError
 from toolwright.core.text import sentence
 
 _PLAIN = {
@@ -65,10 +65,10 @@ def _print_error(message: str, code: int) -> int:
 
 
 def _pointer(error: BaseException | None) -> str:
-    """Return where the reference explains the error's code, or an empty text for an error without its own code."""
+    """Return the command that explains the error's code, or an empty text for an error without its own code."""
     if not isinstance(error, ToolwrightError) or error.code == ToolwrightError.code:
         return ""
-    return f" (error {error.code}: see {REFERENCE})"
+    return f" (toolwright errors {error.code})"
 
 
 def _plain(message: str) -> str:

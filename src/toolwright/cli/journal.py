@@ -7,13 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from typer import confirm
 
 from toolwright.cli.loop import run
-from toolwright.cli.output import Refusal, one_line, read_arguments, shown_url
+from toolwright.cli.output import Refusal, one_line, print_table, read_arguments, shown_url
 from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.errors import ThreadBusy
 from toolwright.core.journal.units import IDLE
@@ -215,20 +212,7 @@ def list_runs(
     if not rows:
         print("There are no such runs.", file=sys.stderr)
         return
-    _print_table(COLUMNS, rows)
-
-
-def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_header: bool = False) -> None:
-    """Print a table. On a pipe, print each row as a line of tab-separated values, after a header with `has_header`."""
-    console = Console()
-    if not console.is_terminal:
-        for row in (columns, *rows) if has_header else rows:
-            print(*row, sep="\t")
-        return
-    table = Table(*columns, box=box.SIMPLE_HEAD)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table, markup=False)
+    print_table(COLUMNS, rows)
 
 
 def list_nodes() -> None:
@@ -252,7 +236,7 @@ def list_nodes() -> None:
             )
             for each in cluster.nodes
         ]
-        _print_table(NODE_COLUMNS, rows, has_header=True)
+        print_table(NODE_COLUMNS, rows, has_header=True)
         overdue = seconds_since(cluster.depths.oldest_wake, cluster.now)
         print(f"The oldest unclaimed wake-up has been due for {overdue:.1f} s.", file=sys.stderr)
     elif settings.database_url.startswith("postgres"):
@@ -386,7 +370,7 @@ def list_calls(run_id: str | None, limit: int) -> None:
     if not calls:
         print("No call waits.", file=sys.stderr)
         return
-    _print_table(CALL_COLUMNS, [_call_row(each, now) for each in calls])
+    print_table(CALL_COLUMNS, [_call_row(each, now) for each in calls])
 
 
 def answer_call(
@@ -416,7 +400,7 @@ def answer_call(
 
 
 def _call_row(call: Call, now: datetime) -> tuple[str, ...]:
-    awaited = "approval" if call.awaits_approval else "answer" if call.status == "waiting" else "result"
+    awaited = "approval" if call.awaits_approval else "result"
     since = time_span(now - (call.started_at or call.created_at))
     expires = "" if call.expires_at is None else call.expires_at.isoformat(timespec="seconds")
     arguments = brief(one_line(call.arguments), LONGEST_ARGUMENTS)

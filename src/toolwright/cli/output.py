@@ -33,6 +33,23 @@ def one_line(text: str) -> str:
     return spelled_out(" ".join(text.split()))
 
 
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, has_header: bool = False) -> None:
+    """Print a table. On a pipe, print each row as a line of tab-separated values, after a header with `has_header`."""
+    from rich import box  # noqa: PLC0415 - commands without a table start faster
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    console = Console()
+    if not console.is_terminal:
+        for row in (columns, *rows) if has_header else rows:
+            print(*row, sep="\t")
+        return
+    table = Table(*columns, box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table, markup=False)
+
+
 def read_arguments(text: str) -> JSONObject:
     """Return the arguments of a call, written as JSON. Raises `Refusal`."""
     try:

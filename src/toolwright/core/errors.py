@@ -414,8 +414,6 @@ class MissingExtra(ToolwrightError):
 
 DISTRIBUTION = "toolwright-agents"
 """The name of the installed distribution; the package is imported as `toolwright`."""
-REFERENCE = "docs/reference/errors.md"
-"""The page that explains each `code`: its cause and how to fix it."""
 
 
 def missing_extra(what: str, extra: str, error: Exception) -> MissingExtra:
