@@ -185,7 +185,7 @@ def test_ci_runs_what_the_readme_says_and_all_tests() -> None:
     assert sample
     files = [*sample[1].split(), *[sample[3].replace("$(each)", each) for each in sample[2].split()]]
     assert [each for each in files if not (ROOT / each).exists()] == []
-    assert "make test " in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "`make test` " in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 async def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:

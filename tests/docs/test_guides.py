@@ -74,17 +74,50 @@ async def test_the_first_guide_runs_in_a_new_process_without_a_warning(tmp_path:
     await run(sys.executable, "-W", "error", "page.py", folder=tmp_path)
 
 
-async def test_the_program_of_the_readme_runs_against_a_model_over_the_wire(tmp_path: Path) -> None:
-    (tmp_path / "page.py").write_text(blocks(ROOT / "README.md"), encoding="utf-8")
-    async with WireServer() as server:
+async def test_the_payment_of_the_readme_waits_over_a_kill_and_is_made_once(
+    tmp_path: Path, commands: Forks
+) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"```text\n(.*?)```", readme, re.DOTALL)
+    write_files(ROOT / "README.md", tmp_path)
+    async with asyncio.timeout(110), WireServer() as server:
+
+        async def command(*arguments: str) -> str:
+            done = await asyncio.to_thread(commands.run, arguments, tmp_path, environment(server))
+            return done.stdout
+
+        async def started(*arguments: str) -> asyncio.subprocess.Process:
+            return await asyncio.create_subprocess_exec(
+                sys.executable, *arguments, cwd=tmp_path, env=environment(server), stdout=subprocess.DEVNULL
+            )
+
         server.answer(
-            calls=[
-                WireCall(id="c1", name="word_count", arguments=(json.dumps({"text": "to be or not to be"}),))
-            ]
+            calls=[WireCall(id="c1", name="pay", arguments=(json.dumps({"to": "Ann", "amount": 5}),))]
         )
-        server.answer(text=["It has six words."])
-        printed = await run(sys.executable, "page.py", folder=tmp_path, environ=environment(server))
-        assert printed == "completed It has six words.\n"
+        server.answer(text=["Ann has her 5 euros."])
+
+        async def until(*arguments: str) -> str:
+            """Run a command until it prints something."""
+            while not (printed := await command(*arguments)):  # noqa: ASYNC110 - another process does what it waits for
+                await asyncio.sleep(0.1)
+            return printed
+
+        asking = await started("pay.py")
+        try:
+            waiting = await until("calls")
+        finally:
+            asking.kill()
+            await asking.wait()
+        approved = await command("approve", waiting.split("\t")[0])
+        serving = await started("-m", "toolwright.cli", "serve", "pay:app", "--port", "0")
+        try:
+            await until("runs", "list", "--status", "completed")
+        finally:
+            serving.terminate()
+            await serving.wait()
+    charged = (tmp_path / "charged.txt").read_text(encoding="utf-8")
+    lines = [re.escape(line).replace("…", ".*").replace(r"\ \ ", r"\s+") for line in shown.splitlines()]
+    assert re.fullmatch("\n".join(lines), (waiting + approved + charged).strip())
 
 
 async def test_the_first_tool_is_called_by_a_model_over_the_wire(tmp_path: Path, commands: Forks) -> None:
