@@ -9,6 +9,8 @@ import toolwright as tw
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
+WAITS = "waits. The process that tried"  # as the process logs that has sent the message
+RETRIED = "is retried in 1 s, because its agent is not known here"  # as the one that executes runs
 
 
 def app(name: str) -> tw.App:
@@ -42,7 +44,7 @@ async def test_both_say_that_the_agent_is_missing(
     async with app("librarian").runtime(settings):
         using = asyncio.create_task(use())
         texts: list[str] = []
-        while not any("waits. The process that tried" in each for each in texts):
+        while not all(any(part in each for each in texts) for part in (WAITS, RETRIED)):
             assert not using.done()
             await asyncio.sleep(0.02)
             texts = [each.getMessage() for each in caplog.records]
@@ -51,5 +53,4 @@ async def test_both_say_that_the_agent_is_missing(
     assert any(
         each.endswith("give this one a database of its own, such as sqlite:///clerk.db.") for each in texts
     )
-    assert any("is retried in 1 s, because its agent is not known here" in each for each in texts)
-    assert sum("waits. The process that tried" in each for each in texts) == 1
+    assert sum(WAITS in each for each in texts) == 1
