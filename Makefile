@@ -14,7 +14,7 @@ SERVER := --extra openai --extra anthropic --extra postgres --extra nats --extra
 export PYTHONPYCACHEPREFIX := $(abspath $(VENV)/pycache)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-rest test-pythons test-all check docs mcp-conformance behaviour bench bench-save lock clean
+.PHONY: demo test test-rest again test-pythons test-all check docs mcp-conformance behaviour bench bench-save lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
@@ -24,6 +24,10 @@ test: $(VENV)/.dev  ## every property: the tests, and a sample of each crash mat
 
 test-rest: $(VENV)/.dev $(VENV)/.npm $(VENV)/.engines  ## what `make test` leaves out: all points of the crash matrices, outages, the browser, slow tests, MCP's peers
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "exhaustive or outage or browser or peers or slow"
+
+again: $(VENV)/.dev  ## the tests that have failed last, one after another
+	@echo "A test that fails beside others and not alone is a bug of the test: mend it."
+	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none
 
 # Those of the machine, by name on the PATH and in pyenv's folder; one that is only a name, as pyenv's, does not run.
 MINORS = 3.12 3.13 3.14
@@ -38,7 +42,7 @@ test-pythons: $(VENV)/.dev  ## a sample of the tests with the later Pythons that
 	  $(BIN)/uv venv --quiet --clear --python $$python $(VENV)/$$minor && \
 	  $(BIN)/uv pip install --quiet --python $(VENV)/$$minor/bin/python --require-hashes -r requirements/dev.txt && \
 	  $(BIN)/uv pip install --quiet --python $(VENV)/$$minor/bin/python --no-deps -e . && \
-	  $(VENV)/$$minor/bin/python -m pytest -q -n 3 --dist worksteal \
+	  $(VENV)/$$minor/bin/python -m pytest -q -n 3 --dist worksteal -p no:cacheprovider \
 	    -m "not exhaustive and not outage and not browser and not peers and not slow" $(SAMPLE) || exit 1; \
 	done; echo "Later Pythons that were found:$${seen:- none}"
 
@@ -49,7 +53,7 @@ check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/test_house.py tests/docs/test_example_models.py
+	$(BIN)/python -m pytest -p no:cacheprovider tests/test_house.py tests/docs/test_example_models.py
 	$(MAKE) docs
 
 docs: $(VENV)/.dev  ## the documentation as a site, in build/site; a dead link or an unknown name fails it

@@ -334,8 +334,10 @@ async def test_the_journal_of_an_unreferenced_agent_is_gone() -> None:
     assert id(agent) in in_memory
     key = id(agent)
     del agent
-    gc.collect()
-    assert key not in in_memory
+    async with asyncio.timeout(60):  # tasks of its runtime can end later, on a busy machine
+        while key in in_memory:
+            gc.collect()
+            await asyncio.sleep(0.05)
 
 
 async def test_the_last_thousand_conversations_in_memory_can_be_gone_on_with() -> None:
