@@ -8,6 +8,7 @@ COPY requirements/server.txt requirements/server.txt
 RUN /venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/server.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
+COPY docs/reference/errors.md docs/reference/
 RUN /venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps .
 
 FROM python:3.13-slim-bookworm

@@ -26,7 +26,7 @@ from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.wiring.gateway import settle_memory
 
 BLOCKS, EACH = 12, 20
-COMMITS = 5  # of a run with one call: message, claim with the call, result, answer, end
+COMMITS = 6  # of a run with one call: thread, message, claim, answer with the call, result, last answer
 LONG = json.dumps([{"id": n, "name": f"Hiking boots {n}", "note": "waterproof, leather"} for n in range(280)])
 """A result of 20 KB."""
 

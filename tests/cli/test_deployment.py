@@ -61,6 +61,10 @@ def test_the_image_has_no_root_and_only_what_it_copies() -> None:
     for source in sources:
         assert (ROOT / source).exists()
         assert f"!{source}" in kept, f"{source} is kept out of the build"
+    links = [path for path in (ROOT / "src").rglob("*") if path.is_symlink()]
+    assert {path.resolve().relative_to(ROOT).as_posix() for path in links} <= {*sources}, (
+        "its target is missing"
+    )
 
 
 def test_what_is_installed_in_the_image_is_locked_by_hashes() -> None:

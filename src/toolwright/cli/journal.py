@@ -386,7 +386,7 @@ def answer_call(
 
     async def submit() -> Call:
         async with _runtime(app) as rt:
-            call = await rt.calls.get(call_id)
+            call = await rt.calls.row(call_id)
             if call.approval is None:
                 raise Refusal(f"The call {call_id} of {call.name!r} needs no approval.")
             await rt.calls.submit(call.run_id, call_id, answer)

@@ -1,16 +1,11 @@
-"""Dates on which providers shut models down, as far as they were announced when this version was made."""
+"""Dates on which providers shut models down."""
 
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Literal
 
-READ_ON = date(2026, 11, 29)
-"""The day on which the dates were read.
-
-Their sources are https://developers.openai.com/api/docs/deprecations and
-https://platform.claude.com/docs/en/about-claude/model-deprecations.
-"""
+# As far as announced on 29 November 2026: https://developers.openai.com/api/docs/deprecations and
+# https://platform.claude.com/docs/en/about-claude/model-deprecations, partly by public copies of these pages.
 _OPENAI = {
     date(2026, 10, 23): "gpt-3.5-turbo gpt-4 gpt-4-turbo gpt-4.1-nano o1 o1-pro o3-mini o4-mini",
     date(2026, 12, 11): "gpt-5 gpt-5-mini gpt-5-nano gpt-5-pro o3 o3-pro",
@@ -23,17 +18,13 @@ _ANTHROPIC = {
     date(2026, 11, 30): "claude-sonnet-4-5",
     date(2027, 1, 22): "claude-opus-4-5",
 }
-
-
-def _by_model(dates: Mapping[date, str]) -> dict[str, date]:
-    return {name: day for day, names in dates.items() for name in names.split()}
-
-
-SHUTDOWNS: Mapping[Literal["openai", "anthropic"], Mapping[str, date]] = {
-    "openai": _by_model(_OPENAI),
-    "anthropic": _by_model(_ANTHROPIC),
+SHUTDOWNS: Mapping[str, Mapping[date, str]] = {
+    "openai": _OPENAI,
+    "openai-chat": _OPENAI,
+    "openai-responses": _OPENAI,
+    "anthropic": _ANTHROPIC,
 }
-"""The dates by provider and model. They apply to the providers' own APIs, not to other clouds that host the models."""
+"""The models that end, by provider and day. The days apply to the providers' own APIs, not to other clouds."""
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d{8}|latest)\Z")
 
 
@@ -43,7 +34,5 @@ def shutdown_of(model: str) -> date | None:
     A snapshot such as `gpt-5-2025-08-07` is shut down with its model.
     """
     provider, _, name = model.partition(":")
-    dates = SHUTDOWNS["anthropic"] if provider == "anthropic" else SHUTDOWNS["openai"]
-    if provider not in ("openai", "openai-chat", "openai-responses", "anthropic"):
-        return None
-    return dates.get(_SNAPSHOT.sub("", name))
+    name = _SNAPSHOT.sub("", name)
+    return next((day for day, names in SHUTDOWNS.get(provider, {}).items() if name in names.split()), None)
