@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.docs.twin import TWINS
 from tests.forks import Forks
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.wiring.settings import Settings
@@ -20,6 +21,7 @@ GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 PAGES = [*GUIDES, ROOT / "docs" / "durability.md"]
 """Pages whose code is executed."""
 BLOCK = re.compile(r"```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)```", re.DOTALL)
+OUTPUT = re.compile(r"```text title=\"Output\"\n(.*?)```", re.DOTALL)
 TITLED = re.compile(r"```(?:python|yaml) title=\"(?P<title>[^\"]+)\"\n(?P<code>.*?)```", re.DOTALL)
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +37,21 @@ def write_files(path: Path, folder: Path) -> None:
     for match in TITLED.finditer(path.read_text(encoding="utf-8")):
         if match["title"] != "app.py":
             (folder / match["title"]).write_text(match["code"], encoding="utf-8")
+
+
+def program(page: Path) -> str:
+    """Return the program of a page, with the scripted twin of its models if it has one."""
+    play = (
+        f"from tests.docs.twin import play\nplay({page.stem!r})\n"
+        if (TWINS / f"{page.stem}.yaml").exists()
+        else ""
+    )
+    return play + blocks(page)
+
+
+def pattern(shown: str) -> str:
+    """Return the pattern of an output as a page shows it: `…` stands for any text, two spaces for a tab."""
+    return re.escape(shown).replace("…", ".*").replace(r"\ \ ", r"\s+")
 
 
 def environment(server: WireServer) -> dict[str, str]:
@@ -63,10 +80,16 @@ async def run(*command: str, folder: Path, environ: dict[str, str] | None = None
 @pytest.mark.parametrize("guide", PAGES, ids=lambda path: path.stem)
 def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) -> None:
     write_files(guide, tmp_path)
-    (tmp_path / "page.py").write_text(blocks(guide), encoding="utf-8")
+    (tmp_path / "page.py").write_text(program(guide), encoding="utf-8")
     done = commands.run([], tmp_path, os.environ, program="page.py")
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
+    shown = "".join(OUTPUT.findall(guide.read_text(encoding="utf-8")))
+    assert re.fullmatch(pattern(shown), done.stdout), f"shown:\n{shown}\nprinted:\n{done.stdout}"
+
+
+def test_every_twin_has_a_page() -> None:
+    assert {twin.stem for twin in TWINS.iterdir()} <= {page.stem for page in PAGES}
 
 
 async def test_the_first_guide_runs_in_a_new_process_without_a_warning(tmp_path: Path) -> None:
@@ -116,8 +139,7 @@ async def test_the_payment_of_the_readme_waits_over_a_kill_and_is_made_once(
             serving.terminate()
             await serving.wait()
     charged = (tmp_path / "charged.txt").read_text(encoding="utf-8")
-    lines = [re.escape(line).replace("…", ".*").replace(r"\ \ ", r"\s+") for line in shown.splitlines()]
-    assert re.fullmatch("\n".join(lines), (waiting + approved + charged).strip())
+    assert re.fullmatch(pattern(shown), waiting + approved + charged)
 
 
 async def test_the_first_tool_is_called_by_a_model_over_the_wire(tmp_path: Path, commands: Forks) -> None:
