@@ -14,7 +14,7 @@ SERVER := --extra openai --extra anthropic --extra postgres --extra nats --extra
 export PYTHONPYCACHEPREFIX := $(abspath $(VENV)/pycache)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-rest again test-pythons test-all check docs mcp-conformance behaviour bench bench-save lock clean
+.PHONY: demo test test-rest again test-pythons test-all check docs reference mcp-conformance behaviour bench bench-save lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
@@ -58,6 +58,9 @@ check: $(VENV)/.dev  ## everything but the tests
 
 docs: $(VENV)/.dev  ## the documentation as a site, in build/site; a dead link or an unknown name fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+reference: $(VENV)/.dev  ## docs/reference anew, from docstrings, commands and routes; a test compares it
+	$(BIN)/python -m tests.docs.reference
 
 mcp-conformance: $(VENV)/.dev $(VENV)/.npm  ## MCP's official conformance suite, against our server and our client
 	$(BIN)/python -m tests.mcp.conformance
