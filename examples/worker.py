@@ -1,9 +1,9 @@
-"""A worker that executes calls of the tool `fetchExternalData`, for a server on any machine.
+"""A worker that executes calls to the tool `fetch_data`, for a server on any machine.
 
 export TOOLWRIGHT_URL=http://127.0.0.1:8000 TOOLWRIGHT_SECRET_KEY=…
 python examples/worker.py
 
-It stops at SIGTERM or Ctrl-C: calls in progress may end, new calls are left to other workers.
+On SIGTERM or Ctrl-C it finishes the calls in progress and claims no new ones.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import signal
 from toolwright.client import Client, Worker
 
 
-async def fetch_external_data(query: str) -> dict[str, object]:
+async def fetch_data(query: str) -> dict[str, object]:
     """Look something up. The call's arguments are passed as keywords."""
     return {"source": "pm-api", "results": [f"Something about {query}"]}
 
@@ -27,7 +27,7 @@ async def main() -> None:
     url = os.environ.get("TOOLWRIGHT_URL", "http://127.0.0.1:8000")
     async with Client(url, secret_key=os.environ.get("TOOLWRIGHT_SECRET_KEY")) as client:
         worker = Worker(client, concurrency=10, lease=30.0)
-        worker.tool("fetchExternalData", fetch_external_data)
+        worker.tool("fetch_data", fetch_data)
         async with asyncio.TaskGroup() as group:
             group.create_task(worker.run())
             await stopping.wait()

@@ -92,10 +92,13 @@ async def worker(url: str) -> AsyncGenerator[None]:
 @requirement("S3-4.5-2", "S3-4.2-3", "S3-5-3", "S3-7.2-1", "S3-7.3-4", "S3-7.5-5", "S3-10-4")
 async def test_external_data_comes_inline_from_a_worker_of_another_process() -> None:
     turns = [
-        calls(call("fetchExternalData", query="active projects")),
+        calls(call("fetch_data", query="active projects")),
         {"text": "Found what there is."},
     ]
-    async with at_work(turns, [tool(FETCH_EXTERNAL_DATA, QUERY)]) as house, worker(house.url):
+    async with (
+        at_work(turns, [tool({**FETCH_EXTERNAL_DATA, "name": "fetch_data"}, QUERY)]) as house,
+        worker(house.url),
+    ):
         [run_id] = await house.says("Look up active projects")
         assert (await house.rt.runs.wait(run_id, 30)).status == "completed"
         asked, _, result, last = await house.mind()

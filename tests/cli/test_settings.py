@@ -20,7 +20,7 @@ from toolwright.wiring.settings import SECRETS, Settings, warning
 SECRET = "a-secret-that-is-long-enough-for-hs256"
 LONG = "sk_0123456789abcdef"
 PEOPLE: dict[str, Any] = {"public_keys": ["pk"], "jwt_secret": SECRET}
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "settings.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ async def test_the_first_tool_is_served_and_asked_as_the_tutorial_says(tmp_path:
 
 
 def test_every_setting_is_in_the_guide_to_them() -> None:
-    page = (ROOT / "docs" / "guides" / "settings.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `TOOLWRIGHT_(\w+)`", page, re.MULTILINE)
     assert sorted(name.lower() for name in listed) == sorted(Settings.model_fields)
 
