@@ -6,9 +6,9 @@ WORKDIR /build
 RUN python -m venv /venv
 COPY requirements/server.txt requirements/server.txt
 RUN /venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/server.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py mkdocs.yml README.md LICENSE ./
 COPY src src
-COPY docs/reference/errors.md docs/reference/
+COPY docs docs
 RUN /venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps .
 
 FROM python:3.13-slim-bookworm

@@ -58,6 +58,7 @@ check: $(VENV)/.dev  ## everything but the tests
 
 docs: $(VENV)/.dev  ## the documentation as a site, in build/site; a dead link or an unknown name fails it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python hatch_build.py build/site
 
 reference: $(VENV)/.dev  ## docs/reference anew, from docstrings, commands and routes; a test compares it
 	$(BIN)/python -m tests.docs.reference

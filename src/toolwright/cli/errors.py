@@ -10,8 +10,8 @@ from toolwright.cli.output import Refusal, print_table
 
 _ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.MULTILINE)
 _LINK = re.compile(r"\[([^]]+)\]\([^)]*\)")
-REFERENCE = Path(__file__).with_name("errors.md")
-"""The page of the reference, docs/reference/errors.md: a link in the checkout, a copy in an installed package."""
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference" / "errors.md"
+"""The page of the reference. `docs` is a link in the checkout, a copy in an installed package."""
 
 
 class Explanation(NamedTuple):
