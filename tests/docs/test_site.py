@@ -4,6 +4,7 @@ import ast
 import re
 
 import toolwright as tw
+from tests.docs.sample import sample
 from tests.docs.test_guides import GUIDES, ROOT
 from toolwright.cli.serve import GRACE
 from toolwright.core import errors
@@ -95,3 +96,8 @@ def test_every_guide_is_in_the_sites_contents() -> None:
 def test_the_guide_says_how_long_calls_go_on_in_a_node_that_is_stopped() -> None:
     guide = (ROOT / "docs" / "guides" / "scale-out.md").read_text(encoding="utf-8")
     assert f"Calls in progress have {GRACE:.0f} seconds to end" in guide
+
+
+def test_a_sample_of_sentences_is_the_same_for_the_same_seed() -> None:
+    assert sample(49) == sample(49) != sample(50)
+    assert len(set(sample(49))) == 150
