@@ -1,7 +1,6 @@
 """Project rules that no other tool checks."""
 
 import ast
-import inspect
 import os
 import re
 import subprocess
@@ -279,15 +278,3 @@ def test_nothing_names_a_path_of_a_developers_machine() -> None:
     home = os.path.expanduser("~")  # noqa: PTH111 - text to look for, not a path to open
     for path in [*SOURCES, *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         assert f"{home}/" not in path.read_text(encoding="utf-8"), path
-
-
-def test_the_guide_writes_await_before_each_coroutine_of_a_threads_state() -> None:
-    guide = (ROOT / "docs" / "guides" / "tools.md").read_text()
-    table = guide.split("| on `state` | |")[1].split("\n\n")[0]
-    methods = {
-        name: bool(awaited)
-        for awaited, name in re.findall(r"`(await )?(\w+)(?:\([^`]*)?`", table)
-        if callable(getattr(tw.ThreadState, name, None))
-    }
-    assert "write_file" in methods and "set_value" in methods
-    assert methods == {name: inspect.iscoroutinefunction(getattr(tw.ThreadState, name)) for name in methods}
