@@ -1,5 +1,6 @@
 """Scripted twins: in its test, a page's program gets `twins/PAGE.yaml` instead of every provider's model."""
 
+import os
 from pathlib import Path
 
 from toolwright.adapters.models import scripted
@@ -17,3 +18,6 @@ def play(page: str) -> None:
         return scripted.ScriptedModel.from_yaml(script)
 
     provider.PydanticAIModel = twin  # pyright: ignore[reportAttributeAccessIssue]
+    provider.FallbackModels = twin  # pyright: ignore[reportAttributeAccessIssue]
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):  # pydantic-ai's own model objects need one
+        os.environ.setdefault(name, "sk-twin")
