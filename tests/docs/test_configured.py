@@ -1,4 +1,4 @@
-"""The guide to agents as JSON: its JSON is valid, and it covers every field."""
+"""Agents as JSON: the JSON of the guide is valid, and guide and reference cover every field."""
 
 import json
 import re
@@ -20,6 +20,7 @@ from toolwright.wiring.config import AgentEntry, ConfigApp, ConfigFile, EntityEn
 pytestmark = pytest.mark.anyio
 
 GUIDE = (ROOT / "docs" / "guides" / "configure-agents.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "reference" / "agent-json.md").read_text(encoding="utf-8")
 FORMS = (
     AgentForm,
     SystemForm,
@@ -44,8 +45,8 @@ def block(title: str) -> str:
 
 
 def unnamed(fields: Iterable[str]) -> list[str]:
-    """Return the names that the guide does not contain within backticks or quotes."""
-    return [each for each in fields if not re.search(rf"[`\"{{ .]{each}[`\",}}: ]", GUIDE)]
+    """Return the names that neither page contains within backticks or quotes."""
+    return [each for each in fields if not re.search(rf"[`\"{{ .]{each}[`\",}}: ]", GUIDE + REFERENCE)]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)

@@ -92,8 +92,8 @@ def test_every_twin_has_a_page() -> None:
     assert {twin.stem for twin in TWINS.iterdir()} <= {page.stem for page in PAGES}
 
 
-async def test_the_first_guide_runs_in_a_new_process_without_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "page.py").write_text(blocks(GUIDES[0]), encoding="utf-8")
+async def test_the_guide_to_tests_runs_in_a_new_process_without_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "page.py").write_text(blocks(ROOT / "docs" / "guides" / "testing.md"), encoding="utf-8")
     await run(sys.executable, "-W", "error", "page.py", folder=tmp_path)
 
 

@@ -21,7 +21,7 @@ EXCEPTION WHEN insufficient_privilege OR feature_not_supported OR undefined_file
     RAISE NOTICE 'Passages are searched without an index: the extension pg_trgm cannot be had (%).', SQLERRM;
 END $$
 """
-"""Without it a search gives the same, and reads all passages of its agent: see docs/guides/memory.md."""
+"""Without it a search gives the same, and reads all passages of its agent: see docs/reference/memory.md."""
 
 
 def upgrade() -> None:
