@@ -23,6 +23,9 @@ PAGES = [*GUIDES, ROOT / "docs" / "durability.md"]
 BLOCK = re.compile(r"```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)```", re.DOTALL)
 OUTPUT = re.compile(r"```text title=\"Output\"\n(.*?)```", re.DOTALL)
 TITLED = re.compile(r"```(?:python|yaml) title=\"(?P<title>[^\"]+)\"\n(?P<code>.*?)```", re.DOTALL)
+SERVED = ("client", "django", "outside-workers", "people")
+"""Pages whose block `app.py` is served, with the settings of their `export` lines, while their program calls it."""
+EXPORT = re.compile(r"^export (\w+)=(\S+)$", re.MULTILINE)
 pytestmark = pytest.mark.anyio
 
 
@@ -77,7 +80,9 @@ async def run(*command: str, folder: Path, environ: dict[str, str] | None = None
     return out.decode()
 
 
-@pytest.mark.parametrize("guide", PAGES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "guide", [page for page in PAGES if page.stem not in SERVED], ids=lambda path: path.stem
+)
 def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) -> None:
     write_files(guide, tmp_path)
     (tmp_path / "page.py").write_text(program(guide), encoding="utf-8")
@@ -86,6 +91,43 @@ def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) 
     assert "Warning" not in done.stderr
     shown = "".join(OUTPUT.findall(guide.read_text(encoding="utf-8")))
     assert re.fullmatch(pattern(shown), done.stdout), f"shown:\n{shown}\nprinted:\n{done.stdout}"
+
+
+@pytest.mark.parametrize("page", SERVED)
+def test_the_program_of_a_guide_calls_its_server(page: str, tmp_path: Path, commands: Forks) -> None:
+    text = (ROOT / "docs" / "guides" / f"{page}.md").read_text(encoding="utf-8")
+    files = {match["title"]: match["code"] for match in TITLED.finditer(text)}
+    for name, code in files.items():
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    (tmp_path / "serve.py").write_text(SERVE.format(page=page), encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
+    environ = kept | dict(EXPORT.findall(text)) | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "serve.py"], cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            url = re.findall(r"http://[^/, ]+\d", server.stdout.readline())[0]
+            code = "\n".join(match["code"] for match in BLOCK.finditer(text) if match["title"] is None)
+            (tmp_path / "page.py").write_text(code.replace("http://127.0.0.1:8000", url), encoding="utf-8")
+            done = commands.run([], tmp_path, environ, program="page.py")
+        finally:
+            server.terminate()
+    assert done.returncode == 0, done.stderr
+    shown = "".join(OUTPUT.findall(text))
+    assert re.fullmatch(pattern(shown), done.stdout), f"shown:\n{shown}\nprinted:\n{done.stdout}"
+
+
+SERVE = """\
+import runpy
+import sys
+
+from tests.docs.twin import play
+
+play({page!r})
+sys.argv = ["toolwright", "serve", "app:app", "--port", "0"]
+runpy.run_module("toolwright.cli", run_name="__main__")
+"""
 
 
 def test_every_twin_has_a_page() -> None:
@@ -185,7 +227,7 @@ async def test_the_first_tool_is_served_and_asked_as_the_tutorial_says(tmp_path:
         assert server.stdout is not None
         try:
             async with asyncio.timeout(60), httpx2.AsyncClient(timeout=60) as http:
-                url = re.findall(rb"http://[^/, ]+", await server.stdout.readline())[0].decode()
+                url = re.findall(rb"http://[^/, ]+\d", await server.stdout.readline())[0].decode()
                 asked = await run(sys.executable, "ask.py", url, "Where is Emma?", folder=tmp_path)
                 assert asked == "find_shelf {'title': 'Emma'}\nEmma is on shelf A1.\n"
                 [thread] = (await http.get(f"{url}/api/threads")).json()["threads"]
