@@ -38,8 +38,7 @@ def blocks(path: Path) -> str:
 def write_files(path: Path, folder: Path) -> None:
     """Write the blocks of a page whose titles are file names into the folder of its program."""
     for match in TITLED.finditer(path.read_text(encoding="utf-8")):
-        if match["title"] != "app.py":
-            (folder / match["title"]).write_text(match["code"], encoding="utf-8")
+        (folder / match["title"]).write_text(match["code"], encoding="utf-8")
 
 
 def program(page: Path) -> str:
@@ -86,7 +85,8 @@ async def run(*command: str, folder: Path, environ: dict[str, str] | None = None
 def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) -> None:
     write_files(guide, tmp_path)
     (tmp_path / "page.py").write_text(program(guide), encoding="utf-8")
-    done = commands.run([], tmp_path, os.environ, program="page.py")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # programs can start `toolwright`
+    done = commands.run([], tmp_path, {**os.environ, "PATH": path}, program="page.py")
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     shown = "".join(OUTPUT.findall(guide.read_text(encoding="utf-8")))
@@ -96,9 +96,7 @@ def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) 
 @pytest.mark.parametrize("page", SERVED)
 def test_the_program_of_a_guide_calls_its_server(page: str, tmp_path: Path, commands: Forks) -> None:
     text = (ROOT / "docs" / "guides" / f"{page}.md").read_text(encoding="utf-8")
-    files = {match["title"]: match["code"] for match in TITLED.finditer(text)}
-    for name, code in files.items():
-        (tmp_path / name).write_text(code, encoding="utf-8")
+    write_files(ROOT / "docs" / "guides" / f"{page}.md", tmp_path)
     (tmp_path / "serve.py").write_text(SERVE.format(page=page), encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWRIGHT_")}
     environ = kept | dict(EXPORT.findall(text)) | {"PYTHONPATH": str(ROOT)}
