@@ -14,7 +14,7 @@ SERVER := --extra openai --extra anthropic --extra postgres --extra nats --extra
 export PYTHONPYCACHEPREFIX := $(abspath $(VENV)/pycache)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-rest again test-pythons test-all check docs reference mcp-conformance behaviour bench bench-save lock clean
+.PHONY: demo test test-rest again test-pythons test-all check docs reference cost mcp-conformance behaviour bench bench-save lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
@@ -62,6 +62,9 @@ docs: $(VENV)/.dev  ## the documentation as a site, in build/site; a dead link o
 
 reference: $(VENV)/.dev  ## docs/reference anew, from docstrings, commands and routes; a test compares it
 	$(BIN)/python -m tests.docs.reference
+
+cost:  ## the files and folders that a commit touches, by area, over the last hundred commits
+	@$(PYTHON) -m tests.cost
 
 mcp-conformance: $(VENV)/.dev $(VENV)/.npm  ## MCP's official conformance suite, against our server and our client
 	$(BIN)/python -m tests.mcp.conformance

@@ -29,6 +29,8 @@ from toolwright.core.text import brief, sentence
 
 ASIDE = "#0"
 """Suffix of a file that is being removed. Writers number their parts from 1, so no part has this suffix."""
+FOLDER, PROBE = "sha256", "toolwright-probe"
+PROBE_BYTES = 32 * 1024  # the size of the journal's own probe, because a full disk can still accept less
 
 
 def renew(path: Path) -> bool:
@@ -66,7 +68,6 @@ def remove_old(path: Path, before: float) -> bool:
     return True
 
 
-FOLDER, PROBE = "sha256", "toolwright-probe"
 _PART = re.compile("[0-9a-f]{64}#[0-9]+")
 _PREFIX = re.compile("[0-9a-f]{2}")
 
@@ -107,7 +108,6 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
 
 
 _ERRORS = (BaseError, OSError, ValueError)
-PROBE_BYTES = 32 * 1024  # the size of the journal's own probe, because a full disk can still accept less
 YOUNG = timedelta(minutes=5)  # far shorter than the time for which unreferenced bytes are kept
 _DIGEST = re.compile("[0-9a-f]{64}")
 _ALREADY_EXISTS = (AlreadyExistsError, FileExistsError, PreconditionError)

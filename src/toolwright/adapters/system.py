@@ -20,6 +20,10 @@ COMPARE_EVERY = 5.0  # seconds
 SLOW = 1.0  # seconds
 DELAY = timedelta(milliseconds=50)
 DRIFT = 1e-4  # seconds per second by which two clocks can diverge
+# Random parts of the next ids, drawn in batches: one system call per id would take longer than the rest.
+_randoms: list[str] = []
+CERT_FILE, CERT_DIR = "SSL_CERT_FILE", "SSL_CERT_DIR"
+"""Variables that name the certificates to trust instead of the system's. The folder counts only without a file."""
 
 
 class SystemClock:
@@ -77,8 +81,6 @@ class ClusterClock(SystemClock):
 
 
 _number = itertools.count(int.from_bytes(os.urandom(3)))
-# Random parts of the next ids, drawn in batches: one system call per id would take longer than the rest.
-_randoms: list[str] = []
 os.register_at_fork(after_in_child=_randoms.clear)
 
 
@@ -99,10 +101,6 @@ def _draw() -> str:
     first, *others = map("".join, zip(*[iter(drawn)] * 10, strict=True))  # ten characters each
     _randoms.extend(others)  # for the next caller, in any thread
     return first
-
-
-CERT_FILE, CERT_DIR = "SSL_CERT_FILE", "SSL_CERT_DIR"
-"""Variables that name the certificates to trust instead of the system's. The folder counts only without a file."""
 
 
 @cache

@@ -35,6 +35,11 @@ from toolwright.wiring.app import App
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.settings import Settings
 
+DECLINE = "/no"
+FORM = "/form"
+_QUIT = ("/quit", "/exit")
+GRACE = 1.0  # seconds for calls in progress when the conversation ends; the run continues at the next start
+
 
 class Terminal:
     """Terminal prompts. Input that does not come from a terminal is echoed."""
@@ -55,9 +60,6 @@ class Terminal:
     def say(self, text: str, end: str = "\n") -> None:
         """Print the text without terminal control characters."""
         self._console.print(clean_text(text), end=end, markup=False, highlight=False, soft_wrap=True)
-
-
-DECLINE = "/no"
 
 
 async def read_fields(
@@ -197,9 +199,6 @@ class Questions:
         return line if line is None or line == DECLINE else {}
 
 
-FORM = "/form"
-
-
 class WaitingCalls:
     """Asks the terminal user for the results of calls; `tools` are the agent's, by name."""
 
@@ -259,9 +258,6 @@ def _json_or_text(line: str) -> JSON:
 def _arguments(call: Call) -> JSONObject:
     """Return the arguments of a call, which were validated to be an object."""
     return cast("JSONObject", json.loads(call.arguments or "{}"))
-
-
-_QUIT = ("/quit", "/exit")
 
 
 class Conversation:
@@ -401,9 +397,6 @@ class Conversation:
             return event.payload
         messages = await self._runtime.threads.messages(self._thread.id, limit=1, offset=seq - 1)
         return {"message": message_json(messages[0])} if messages else event.payload
-
-
-GRACE = 1.0  # seconds for calls in progress when the conversation ends; the run continues at the next start
 
 
 def chat(name: str, model: str | None, target: str | None) -> int:

@@ -66,6 +66,7 @@ ASKED = ModelRequest(
     ),
     settings=ModelSettings(max_tokens=64),
 )
+STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,9 +415,6 @@ def check_address(settings: Settings, host: str, port: int) -> Finding:
     except OSError as error:
         return Finding("address", "broken", f"{place}: {error.strerror or os.strerror(error.errno or 0)}")
     return Finding("address", "ok", f"{place} is free")
-
-
-STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 
 
 def doctor(target: str | None, host: str, port: int, *, reach: bool) -> int:

@@ -32,6 +32,11 @@ from toolwright.wiring.config import DEFAULT_FILE
 from toolwright.wiring.settings import Settings
 from toolwright.wiring.upkeep import delete_thread, opened_runtime
 
+COLUMNS = ("run", "status", "agent", "thread", "created", "duration", "call", "error")
+CALL_COLUMNS = ("call", "waits for", "tool", "arguments", "thread", "run", "waiting", "expires")
+NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")
+LONGEST_ERROR = LONGEST_ARGUMENTS = 200  # characters
+
 
 def write_backup(file: Path, *, force: bool) -> None:
     """Copy the journal with its files and its key, and print what was copied."""
@@ -125,12 +130,6 @@ def _announce(
         return
     how = "with --backup FILE" if settings.sqlite_path is not None else "with pg_dump"
     print(f"Only a copy allows a rollback: make one {how}.", flush=True)
-
-
-COLUMNS = ("run", "status", "agent", "thread", "created", "duration", "call", "error")
-CALL_COLUMNS = ("call", "waits for", "tool", "arguments", "thread", "run", "waiting", "expires")
-NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")
-LONGEST_ERROR = LONGEST_ARGUMENTS = 200  # characters
 
 
 def delete(thread_id: str, *, cancel: bool) -> None:

@@ -25,6 +25,9 @@ from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.lazy import open_mcp
 from toolwright.wiring.settings import Settings
 
+PATIENCE = 20.0  # seconds that a server has for its first answer
+_SERVERS_LOG = logging.getLogger("toolwright.mcp")
+
 
 def serve_tools(target: str | None) -> int:
     """Serve until stdin closes; return the exit code. Logs and all other output go to stderr."""
@@ -56,10 +59,6 @@ def _take_stdio() -> tuple[BinaryIO, BinaryIO]:
     os.close(nothing)
     os.dup2(2, 1)
     return stdin, stdout
-
-
-PATIENCE = 20.0  # seconds that a server has for its first answer
-_SERVERS_LOG = logging.getLogger("toolwright.mcp")
 
 
 async def list_mcp_tools(

@@ -18,6 +18,7 @@ from toolwright.core.state.memory import MemoryState
 from toolwright.core.text import clean_text, sentence, spelled_out
 
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Refusal(Exception):
@@ -68,9 +69,6 @@ def shown_url(url: str) -> str:
         return url
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{parts.username}:***@{host}", query=""))
-
-
-FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _OneLine(logging.Formatter):

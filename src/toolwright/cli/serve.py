@@ -22,6 +22,11 @@ from toolwright.wiring.settings import MEMORY, Settings
 PAUSE = 0.5  # seconds between two checks of the files
 STOP = 20.0  # seconds that a server has to stop before it is killed
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "venv"}
+GRACE = 10.0  # seconds that calls in progress have to end, documented in docs/guides/scale-out.md
+SERVICE_WITHOUT_KEYS = (
+    "A system service needs keys: put TOOLWRIGHT_SECRET_KEYS, as `toolwright keys new` prints it, into the file that "
+    "the unit names as EnvironmentFile. To give all rights to every caller on any machine, add --insecure."
+)
 
 
 def serve_and_reload(target: str | None, host: str, port: int, *options: str) -> int:
@@ -91,9 +96,6 @@ def _python_files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-GRACE = 10.0  # seconds that calls in progress have to end, documented in docs/guides/scale-out.md
-
-
 def serve(
     target: str | None, host: str, port: int, *, dev: bool, no_work: bool = False, insecure: bool = False
 ) -> int:
@@ -123,12 +125,6 @@ def serve(
 
     run(gateway.serve(app, settings, host=host, port=port, ready=ready, grace=GRACE, insecure=insecure))
     return 0
-
-
-SERVICE_WITHOUT_KEYS = (
-    "A system service needs keys: put TOOLWRIGHT_SECRET_KEYS, as `toolwright keys new` prints it, into the file that "
-    "the unit names as EnvironmentFile. To give all rights to every caller on any machine, add --insecure."
-)
 
 
 def is_system_service(environment: Mapping[str, str]) -> bool:

@@ -30,6 +30,8 @@ from toolwright.wire.text import clean_json
 from toolwright.wiring.app import App
 from toolwright.wiring.executors import HttpTools
 
+_OPTIONS = ("--tenv", "--env")
+
 
 def declared_tenvs(tool: Tool) -> list[JSON]:
     """Return the tenvs that the tool declares, as `tools show` prints them."""
@@ -136,9 +138,6 @@ def _pair(option: str, text_given: str, environment: Mapping[str, str]) -> tuple
     if name not in environment:
         raise Refusal(f"{option} {text_given!r} is not NAME=VALUE, and the environment has no such NAME.")
     return name, environment[name]
-
-
-_OPTIONS = ("--tenv", "--env")
 
 
 def list_tools(target: str | None) -> None:

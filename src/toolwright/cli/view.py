@@ -16,6 +16,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import clean_text
 
 _CHUNK = 65_536
+SHORT = 160
 
 
 class Lines:
@@ -63,9 +64,6 @@ class Lines:
         if not chunk:
             self._lines.put_nowait(None)
         return bool(chunk)
-
-
-SHORT = 160
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from toolwright.wire.shape import Items, read, read_field, read_list
 
 Values: TypeAlias = Mapping[str, EnvVar | str | Mapping[str, JSON] | None]
 """Values by name: text, or `{"value": …, "type": "text"}`. None deletes the name."""
+OFFERED = "tool.call"
 
 
 def values_json(env: Values) -> JSONObject:
@@ -60,9 +61,6 @@ class Requests:
 
 def _request_path(thread_id: str, request_id: str) -> str:
     return f"/api/threads/{segment(thread_id)}/variables/{segment(request_id)}"
-
-
-OFFERED = "tool.call"
 
 
 class Calls:

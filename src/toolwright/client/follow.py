@@ -18,6 +18,9 @@ from toolwright.wire.shape import read
 LARGEST = 4 * 1024 * 1024  # bytes of one event: ours are far smaller
 _END = re.compile(b"[\r\n]")
 _BOM = b"\xef\xbb\xbf"
+log = logging.getLogger("toolwright.client")
+CONNECTED = "connected"
+RESET = "reset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +110,6 @@ class SseParser:
         data, event = self._data, self._event
         self._data, self._size, self._event = [], 0, ""
         return Sse("\n".join(data), event or "message", self._id) if data else None
-
-
-log = logging.getLogger("toolwright.client")
-
-CONNECTED = "connected"
-RESET = "reset"
 
 
 class StreamPosition:

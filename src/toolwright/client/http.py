@@ -30,6 +30,14 @@ HttpClient: TypeAlias = Union[httpx2.AsyncClient, "httpx.AsyncClient"]
 
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
 """A JWT, or a function that returns a fresh JWT and is called before every request."""
+OK = 200
+NOT_FOUND = 404
+TOO_MANY_REQUESTS = 429
+LONGEST_TEXT = 300  # characters of an answer that an error message quotes
+TRIES = 4
+LONGEST_PAUSE = 30.0  # seconds
+_STREAM = "text/event-stream"
+LARGEST_ANSWER = 256 * 1024 * 1024  # bytes
 
 
 class Identity:
@@ -70,9 +78,6 @@ CODES: Mapping[str, Kind] = {
 RETRIABLE = (errors.Unreachable, errors.StoreError, errors.ModelUnavailable, errors.TooManyRequests)
 """Temporary errors: the server, its database or a model is unavailable."""
 
-OK = 200
-NOT_FOUND = 404
-TOO_MANY_REQUESTS = 429
 _STATUSES: Mapping[int, Kind] = {
     400: errors.InvalidRequest,
     401: errors.Unauthorized,
@@ -93,8 +98,6 @@ _STATUSES: Mapping[int, Kind] = {
 """Error classes for answers without one of our codes, such as those of proxies."""
 _OF_ITEMS = frozenset({NOT_FOUND, 405, 409, 410})
 """Statuses that say something about the requested item, if a Toolwright server answers. A proxy does not know it."""
-
-LONGEST_TEXT = 300  # characters of an answer that an error message quotes
 
 
 def error_from(status: int, headers: Mapping[str, str], body: bytes) -> errors.ToolwrightError:
@@ -174,11 +177,6 @@ Repeat: TypeAlias = Literal["lost", "unsent"]
 `lost`: also if the answer was lost, because the request is idempotent. `unsent`: only if the server has certainly not
 processed the request.
 """
-
-TRIES = 4
-LONGEST_PAUSE = 30.0  # seconds
-LARGEST_ANSWER = 256 * 1024 * 1024  # bytes
-_STREAM = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from toolwright.wire.shape import Items, read, read_field, read_list
 from toolwright.wire.space import Entity, FrontEnd, Member, PostedMessage, Reaction, Space, SpaceMessage
 
 _ENTITIES = "/api/entities"
+_FRONT_ENDS = "/api/clients"
+_ROOT = "/api/spaces"
 
 
 class Entities:
@@ -72,9 +74,6 @@ def _entity_path(entity_id: str) -> str:
     return f"{_ENTITIES}/{segment(entity_id)}"
 
 
-_FRONT_ENDS = "/api/clients"
-
-
 class FrontEnds:
     """Client registrations. Raises `NotFound` for unknown ids.
 
@@ -99,9 +98,6 @@ class FrontEnds:
     async def delete(self, client_id: str) -> None:
         """Delete a client registration."""
         await self._http.call("DELETE", f"{_FRONT_ENDS}/{segment(client_id)}", repeat="lost")
-
-
-_ROOT = "/api/spaces"
 
 
 class Spaces:

@@ -28,6 +28,10 @@ T = TypeVar("T")
 
 Function: TypeAlias = Callable[..., object]  # sync or async, with any arguments
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+F = TypeVar("F", bound=Function)
+LEASES = (1.0, 3600.0)  # seconds, the shortest and the longest lease that a server accepts
+LONGEST_NAME = 150  # characters of the given part of a worker's name
+GRACE = 10.0  # seconds that running calls have to end after `stop`
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +120,6 @@ def _must_propagate(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and is_cancelled()
 
 
-F = TypeVar("F", bound=Function)
-
-LEASES = (1.0, 3600.0)  # seconds, the shortest and the longest lease that a server accepts
-LONGEST_NAME = 150  # characters of the given part of a worker's name
-GRACE = 10.0  # seconds that running calls have to end after `stop`
 REJECTED = (errors.AlreadyOver, errors.CallExpired, errors.NotFound, errors.Forbidden, errors.CallClaimed)
 """Errors after which a call is dropped: it has ended, or another worker has claimed it."""
 TEMPORARY = (*RETRIABLE, errors.ServerFailed)

@@ -23,6 +23,13 @@ from toolwright.core.results import ToolResult
 P = ParamSpec("P")
 T = TypeVar("T")
 _Work: TypeAlias = tuple["Future[object]", Callable[[], object]]
+GRACE = 2.5
+"""Seconds that cancelled work has to clean up, for example to close a connection.
+
+Short, because a stopping process waits for it. Not an integer, because a stopping scheduler cancels its runs once per
+second.
+"""
+SPENT = 256  # ended entries, in addition to as many as are in progress, at which they are removed
 
 
 async def in_thread_if_large(measured: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -222,14 +229,6 @@ async def check_cancelled(before: int) -> None:
 CutOff: TypeAlias = Literal["time", "abort"]
 """Reason why work was ended from outside: it timed out, or it was aborted."""
 
-GRACE = 2.5
-"""Seconds that cancelled work has to clean up, for example to close a connection.
-
-Short, because a stopping process waits for it. Not an integer, because a stopping scheduler cancels its runs once per
-second.
-"""
-
-SPENT = 256  # ended entries, in addition to as many as are in progress, at which they are removed
 
 log = logger("toolwright.supervision")
 

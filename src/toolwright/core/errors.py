@@ -48,6 +48,9 @@ Each class has a stable `code`. Its docstring is the default message.
 
 from typing import Any, ClassVar
 
+DISTRIBUTION = "toolwright-agents"
+"""The name of the installed distribution; the package is imported as `toolwright`."""
+
 
 class ToolwrightError(Exception):
     """Something went wrong."""
@@ -410,10 +413,6 @@ class MissingExtra(ToolwrightError):
     """An optional dependency is not installed."""
 
     code = "missing_extra"
-
-
-DISTRIBUTION = "toolwright-agents"
-"""The name of the installed distribution; the package is imported as `toolwright`."""
 
 
 def missing_extra(what: str, extra: str, error: Exception) -> MissingExtra:

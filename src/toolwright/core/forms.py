@@ -22,44 +22,6 @@ from toolwright.core.json_value import spell
 from toolwright.core.limits import MOST_ERRORS, MOST_NAMES
 from toolwright.core.text import brief, quantity, sentence
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
-    """The texts about missing and unknown names, and the names of JSON's types by their names in JSON Schema."""
-
-    missing: str
-    unknown: str
-    types: Mapping[str, str]
-
-
-FIELDS = Vocabulary(
-    missing="is required",
-    unknown="is not a known field",
-    types={
-        "string": "text",
-        "integer": "a whole number",
-        "number": "a number",
-        "boolean": "true or false",
-        "array": "a list",
-        "object": "an object",
-        "null": "null",
-    },
-)
-"""Texts for authors of configurations and requests."""
-ARGUMENTS = Vocabulary(
-    missing="is missing",
-    unknown="is not a known argument",
-    types={
-        "string": "a string",
-        "integer": "an integer",
-        "number": "a number",
-        "boolean": "a boolean",
-        "array": "an array",
-        "object": "an object",
-        "null": "null",
-    },
-)
-"""Texts for models, which read JSON Schemas: about arguments, results and answers."""
 LIMITS: Mapping[str, tuple[str, str]] = {
     "minimum": ("must be at least {}", ""),
     "maximum": ("must be at most {}", ""),
@@ -112,6 +74,47 @@ _OTHERS: Mapping[str, str] = {
     "int_parsing_size": "must be a smaller number",
     "finite_number": "must be a finite number",
 }
+MOST_TOOLS = 10_000  # of one agent
+TEXT, OBJECT = "(text)", "(object)"  # added by pydantic to the paths of errors; removed here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The texts about missing and unknown names, and the names of JSON's types by their names in JSON Schema."""
+
+    missing: str
+    unknown: str
+    types: Mapping[str, str]
+
+
+FIELDS = Vocabulary(
+    missing="is required",
+    unknown="is not a known field",
+    types={
+        "string": "text",
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "true or false",
+        "array": "a list",
+        "object": "an object",
+        "null": "null",
+    },
+)
+"""Texts for authors of configurations and requests."""
+ARGUMENTS = Vocabulary(
+    missing="is missing",
+    unknown="is not a known argument",
+    types={
+        "string": "a string",
+        "integer": "an integer",
+        "number": "a number",
+        "boolean": "a boolean",
+        "array": "an array",
+        "object": "an object",
+        "null": "null",
+    },
+)
+"""Texts for models, which read JSON Schemas: about arguments, results and answers."""
 _FORMS = frozenset({*_TYPES, "missing", "extra_forbidden", "literal_error", "enum"})
 
 
@@ -187,8 +190,6 @@ def is_of_another_form(error: Mapping[str, Any]) -> bool:
 
 
 NonEmptyText: TypeAlias = Annotated[str, Field(min_length=1)]
-MOST_TOOLS = 10_000  # of one agent
-TEXT, OBJECT = "(text)", "(object)"  # added by pydantic to the paths of errors; removed here
 
 
 def kind_of(value: object) -> str:

@@ -33,6 +33,15 @@ from toolwright.core.text import brief, quantity, sentence
 
 JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
 JSONObject: TypeAlias = dict[str, JSON]
+_LEVELS = 12  # maximum depth of a value that is copied in compiled code
+_MOST_OF_A_KEY = 100  # maximum characters
+_LARGE = 1_000  # parts, at some microseconds each
+_LIKE_A_PART = 64  # characters
+_SMALL_PART = 8  # characters: a number with the key before it
+NOT_ONE_LINE = "must not hold line breaks or other control characters"
+_PYDANTIC = ("pydantic", "pydantic_core")
+NOT_WRITABLE = "must be text without NUL or lone surrogates"
+"""The end of the error message about a text that the journal cannot store."""
 
 
 def _encoder(*, ascii: bool) -> Callable[[JSON], str]:
@@ -154,19 +163,12 @@ def _level(name: str, level: int, scalars: Mapping[type, CoreSchema]) -> CoreSch
 
 
 Path = tuple[str | int, ...]
-_LEVELS = 12  # maximum depth of a value that is copied in compiled code
-_MOST_OF_A_KEY = 100  # maximum characters
-_LARGE = 1_000  # parts, at some microseconds each
-_LIKE_A_PART = 64  # characters
-_SMALL_PART = 8  # characters: a number with the key before it
 LONG_KEY = f"must have keys of at most {MAX_NAME} characters"
-NOT_ONE_LINE = "must not hold line breaks or other control characters"
 _TEXTS = (
     Decimal, date, time, timedelta, UUID, PurePath, IPv4Address, IPv6Address, IPv4Network, IPv6Network,
     IPv4Interface, IPv6Interface, re.Pattern,
 )  # fmt: skip
 """Types that pydantic serializes as a single text; a `datetime` is a `date`."""
-_PYDANTIC = ("pydantic", "pydantic_core")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -178,10 +180,6 @@ def spell(path: Path) -> str:
 def unwritable(text: str) -> bool:
     """Return whether the text has characters that the journal cannot store: NUL, or an unpaired surrogate."""
     return "\x00" in text or has_half_characters(text)
-
-
-NOT_WRITABLE = "must be text without NUL or lone surrogates"
-"""The end of the error message about a text that the journal cannot store."""
 
 
 def one_line(text: str) -> bool:

@@ -80,6 +80,10 @@ PAGE_BYTES = 4 * 1024 * 1024
 
 ALL_ROWS = 2**31 - 1
 """More rows than any list of a run contains."""
+MAX_INTEGER_BITS = 14_280
+"""Maximum bits of an integer that Python converts to and from text (4,300 digits)."""
+FIRST_DELAY, LONGEST_DELAY = 1.0, 300.0
+"""Delays before retries, in seconds: each is twice the one before it (D21)."""
 
 
 class PageLimit(int):
@@ -93,13 +97,6 @@ class PageLimit(int):
     def __get_pydantic_core_schema__(cls, _: object, schema_of: Callable[[type], Any]) -> Any:
         """Return the schema of an integer, for OpenAPI documents."""
         return schema_of(int)
-
-
-MAX_INTEGER_BITS = 14_280
-"""Maximum bits of an integer that Python converts to and from text (4,300 digits)."""
-
-FIRST_DELAY, LONGEST_DELAY = 1.0, 300.0
-"""Delays before retries, in seconds: each is twice the one before it (D21)."""
 
 
 def longer_delay(before: float | None) -> float:

@@ -27,6 +27,19 @@ ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 Reasoning: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"] | bool | None
 """Effort of a model's reasoning: a level, True (the model decides), False (as little as possible), None (not sent)."""
 Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
+_CUTS: Mapping[str, CutReason] = {
+    "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+    "empty": "empty",
+}
+_CUT_ANSWERS: Mapping[CutReason, str] = {
+    "max_tokens": "The answer was cut at the model's output limit (max_tokens)",
+    "refusal": "The model refused to answer",
+    "content_filter": "The answer was stopped by the provider's content filter",
+    "empty": "The model gave an empty answer",
+}
 
 
 @value
@@ -144,21 +157,6 @@ class ModelResponse:
         """Why the answer is not whole, or None. An answer of white space or of reasoning alone is empty."""
         cut = _CUTS.get(self.finish_reason or "")
         return "empty" if cut is None and not self.calls and not self.text.strip() else cut
-
-
-_CUTS: Mapping[str, CutReason] = {
-    "length": "max_tokens",
-    "max_tokens": "max_tokens",
-    "content_filter": "content_filter",
-    "refusal": "refusal",
-    "empty": "empty",
-}
-_CUT_ANSWERS: Mapping[CutReason, str] = {
-    "max_tokens": "The answer was cut at the model's output limit (max_tokens)",
-    "refusal": "The model refused to answer",
-    "content_filter": "The answer was stopped by the provider's content filter",
-    "empty": "The model gave an empty answer",
-}
 
 
 def cut_answer(cut: CutReason, text: str = "") -> ToolResult:

@@ -20,6 +20,13 @@ from toolwright.core.json_value import JSON, JSONObject, plain, unwritable
 from toolwright.core.text import error_message
 from toolwright.core.value import changed, maker, value
 
+_log = logging.getLogger("toolwright.results")  # return values of handlers are not logged
+_EXTENSIONS = {"jpeg": "jpg", "svg+xml": "svg", "x-icon": "ico", "vnd.microsoft.icon": "ico"}
+P = TypeVar("P", bound="Part")
+LARGE = 1024 * 1024
+"""Maximum number of base64 characters that are decoded within two milliseconds."""
+_LARGEST = 2**53  # the largest integer that every JSON parser reads exactly
+
 
 @value
 class TextContent:
@@ -125,15 +132,11 @@ class AttachmentRef:
 
 
 Part: TypeAlias = Attachment | AttachmentRef | ImageContent | TextContent
-P = TypeVar("P", bound=Part)
 
-LARGE = 1024 * 1024
-"""Maximum number of base64 characters that are decoded within two milliseconds."""
 
 _SIZES = frozenset({"width", "height", "size"})
 _OPTIONAL = frozenset({"width", "height", "description", "digest"})
 _PROSE = frozenset({"text", "description"})  # can be any text, including an empty one
-_LARGEST = 2**53  # the largest integer that every JSON parser reads exactly
 
 
 class InvalidField(Exception):
@@ -302,7 +305,6 @@ CALL_CANCELLED = ToolResult.fail("Tool call cancelled")
 """Result of an open call that was cancelled, or whose result has no reader."""
 
 
-_log = logging.getLogger("toolwright.results")  # return values of handlers are not logged
 _success = maker(
     ToolResult,
     "result",
@@ -313,7 +315,6 @@ _success = maker(
     error_code=None,
     error_data=None,
 )
-_EXTENSIONS = {"jpeg": "jpg", "svg+xml": "svg", "x-icon": "ico", "vnd.microsoft.icon": "ico"}
 
 
 def as_result(value: object) -> ToolResult:

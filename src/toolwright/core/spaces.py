@@ -11,6 +11,7 @@ EntityType: TypeAlias = Literal["human", "agent"]
 
 OWN_PREFIX = "ent_"
 """Prefix of entity ids. External ids cannot have it, so the two cannot be confused."""
+DM_MEMBERS = 2
 
 
 @value
@@ -61,8 +62,6 @@ DeliveryOrder: TypeAlias = Literal["all", "sequential"]
 """Delivery of a person's message: to all agents at once, or to one after another as each finishes."""
 CallShown: TypeAlias = Literal["running", "requires_action", "complete", "error"]
 """The status of the message that shows a visible call."""
-
-DM_MEMBERS = 2
 
 
 @value

@@ -14,6 +14,8 @@ CUT = " … ("
 
 BEFORE_CUT: ContextVar[Callable[[str], str]] = ContextVar("toolwright_before_cut")
 """Removes secrets from a text before it is cut. Set while a handler, a model or a server determines texts (D6)."""
+_FEW = 5  # maximum errors of a group
+_LONGEST_MEANT = 200  # characters: a longer name is not a typo, and takes long to compare
 
 
 @contextmanager
@@ -51,9 +53,6 @@ def first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
-
-
-_FEW = 5  # maximum errors of a group
 
 
 def error_message(error: BaseException, text: str, text_of: Callable[[BaseException], str] = str) -> str:
@@ -101,9 +100,6 @@ def quantity(number: int | float, noun: str) -> str:
     if number == 1:
         return f"{count} {noun}"
     return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
-
-
-_LONGEST_MEANT = 200  # characters: a longer name is not a typo, and takes long to compare
 
 
 def hint(name: str, options: Iterable[str]) -> str:

@@ -31,6 +31,7 @@ Layer: TypeAlias = Mapping[str, EnvVar | CannotUnseal]
 NO_NAMES = frozenset[str]()
 NO_TOOLS: Mapping[str, Mapping[str, EnvVar]] = {}
 REMEMBERED = 10_000  # decrypted secrets: decrypting one takes as long as half a commit
+BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +279,6 @@ async def redacted(redactor: Redactor, outcome: ToolResult) -> ToolResult:
     """Return the outcome of a call without secrets."""
     parts: list[JSON] = [outcome.result, outcome.error, outcome.stack, outcome.error_data]
     return await in_thread_if_large(parts, redactor.result, outcome)
-
-
-BATCH = 500
 
 
 class Keys(Carried):

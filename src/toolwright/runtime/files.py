@@ -37,6 +37,8 @@ T = TypeVar("T")
 
 PIECE = 256 * 1024  # bytes of a file per read
 MOST_FILES = 100  # of one message or result
+LONGEST_CODE = 200  # characters
+_MARK = 100  # maximum bytes of a mark in a stack
 
 
 @value
@@ -375,10 +377,6 @@ class ThreadFiles(Carried):
         """Yield the bytes of a part of a file in pieces. Each piece is read when it is requested."""
         for start in range(part.start, part.stop, PIECE):
             yield await self._keeper.read(file, slice(start, min(start + PIECE, part.stop)))
-
-
-LONGEST_CODE = 200  # characters
-_MARK = 100  # maximum bytes of a mark in a stack
 
 
 def _content(result: ToolResult) -> bytes:

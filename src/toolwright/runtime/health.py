@@ -23,6 +23,7 @@ SELDOM = 5.0
 STOPPING = "This process is stopping."
 
 Trial: TypeAlias = Callable[[], Coroutine[None, None, None]]
+INTERVAL = 5.0  # minimum seconds between two measurements
 
 
 class Health(Carried):
@@ -124,8 +125,6 @@ async def _fault(shared: _Shared) -> str | None:
 
 
 log = logger("toolwright.runtime")
-
-INTERVAL = 5.0  # minimum seconds between two measurements
 
 
 class Gauges:

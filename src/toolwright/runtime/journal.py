@@ -19,6 +19,7 @@ from toolwright.core.text import brief
 from toolwright.core.value import value
 
 _LARGEST = 2**63 - 1  # the largest number that every store can hold
+log = logging.getLogger("toolwright.runtime")
 
 
 def by_id(what: str, value: str) -> str:
@@ -76,9 +77,6 @@ def whole_number(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless the value is a non-negative integer that every store can hold."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise invalid_value(name, "must be a non-negative integer")
-
-
-log = logging.getLogger("toolwright.runtime")
 
 
 @value

@@ -33,6 +33,13 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.env import ThreadEnv
 
+LEAST, MOST = 0.2, 60.0
+"""Minimum and maximum seconds between two polls of a task, whatever its server requests."""
+USUAL = 1.0  # if the server does not request an interval
+FIRST_WAIT = 5.0
+"""Seconds that a run waits for the first listing of a server. After that it continues without the server's tools."""
+MOST_SHARES = 100  # agents whose tools are known to fit or are shortened
+
 
 @dataclass(frozen=True, slots=True)
 class HeldBackTools:
@@ -97,11 +104,6 @@ def _digest(tool: Tool) -> str:
     return tool.relation.digest if isinstance(tool.relation, McpCall) else ""
 
 
-LEAST, MOST = 0.2, 60.0
-"""Minimum and maximum seconds between two polls of a task, whatever its server requests."""
-USUAL = 1.0  # if the server does not request an interval
-
-
 def next_check(now: datetime, seconds: float | None) -> datetime:
     """Return the time of the next poll, after the seconds that the server requests, within limits."""
     return now + timedelta(seconds=min(max(USUAL if seconds is None else seconds, LEAST), MOST))
@@ -126,9 +128,6 @@ def follow(
     return (Put(record=row), SetTimer(name=task_timer(call.id), due=next_check(now, task.poll)))
 
 
-FIRST_WAIT = 5.0
-"""Seconds that a run waits for the first listing of a server. After that it continues without the server's tools."""
-MOST_SHARES = 100  # agents whose tools are known to fit or are shortened
 _Share: TypeAlias = tuple[Sequence[Tool], Sequence[tuple[str, ListingError]]]
 
 

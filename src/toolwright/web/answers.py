@@ -27,6 +27,24 @@ from toolwright.wire.space import channel_event_json
 MOST_UNREAD = 64 * PAGE_BYTES  # bytes of all callers together
 CUT = "toolwright.cut"
 """ASGI extension with which a server offers to abort a connection immediately."""
+_DESCRIPTIONS: dict[int | str, str] = {
+    400: "Invalid body or query.",
+    401: "No key or token, or a wrong or expired one.",
+    403: "Not allowed.",
+    404: "Not found.",
+    409: "Conflict: already finished, or already exists.",
+    410: "Expired.",
+    413: "The body is too large.",
+    416: "The file has no bytes in that range.",
+    503: "The database or the token keys are unavailable (try again), or a required row is corrupt.",
+    "default": "Any other error.",
+}
+T = TypeVar("T")
+log = logging.getLogger("toolwright.web")
+_MEASURED = 10_000  # parts of an unrendered answer that take 5 ms
+INTERNAL = 500
+MOST_FRAMES = 128  # cached frames: readers of the same events are rarely far apart
+_PIECE = 256 * 1024  # bytes sent at once
 
 
 class Holder(Protocol):
@@ -178,19 +196,6 @@ class Deleted(Shape):
 
 Responses = dict[int | str, dict[str, Any]]  # FastAPI's type
 
-_DESCRIPTIONS: dict[int | str, str] = {
-    400: "Invalid body or query.",
-    401: "No key or token, or a wrong or expired one.",
-    403: "Not allowed.",
-    404: "Not found.",
-    409: "Conflict: already finished, or already exists.",
-    410: "Expired.",
-    413: "The body is too large.",
-    416: "The file has no bytes in that range.",
-    503: "The database or the token keys are unavailable (try again), or a required row is corrupt.",
-    "default": "Any other error.",
-}
-
 
 def answers(
     shape: type[Shape], description: str, status: int = 200, errors: tuple[int, ...] = ()
@@ -206,12 +211,6 @@ def failures(*errors: int) -> Responses:
     return {status: {"model": ErrorShape, "description": _DESCRIPTIONS[status]} for status in statuses}
 
 
-T = TypeVar("T")
-log = logging.getLogger("toolwright.web")
-
-
-_PIECE = 256 * 1024  # bytes sent at once
-_MEASURED = 10_000  # parts of an unrendered answer that take 5 ms
 # larger than a page of rows, because rows are rendered with authors, positions and so on
 MOST_SHOWN = 2 * PAGE_BYTES
 
@@ -316,8 +315,6 @@ def broken_json(rows: Sequence[object]) -> JSONObject:
     return {"broken": items} if items else {}
 
 
-INTERNAL = 500
-
 STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.DefinitionError: 400,
     errors.InvalidJSON: 400,
@@ -366,8 +363,6 @@ def status_of(error: type[errors.ToolwrightError]) -> int:
             return STATUSES[each]
     return INTERNAL
 
-
-MOST_FRAMES = 128  # cached frames: readers of the same events are rarely far apart
 
 Names: TypeAlias = Literal["s3", "s4"]
 """The specification whose event names are used."""

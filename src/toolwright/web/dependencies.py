@@ -33,6 +33,10 @@ MOST_CHANGES = (300, 20.0)
 """Requests of one person that can change something: at once, and per second after that."""
 MOST_FAILED_SIGN_INS = (10, 1 / 6)
 """Failed sign-ins from one address: at once, and per second after that."""
+_KEY, _PUBLIC, _TOKEN = "x-secret-key", "x-public-key", "token"
+_SECRET: Mapping[str, list[str]] = {"secretKey": []}
+_PERSON: Mapping[str, list[str]] = {"publicKey": [], "personToken": []}
+_STREAM: Mapping[str, list[str]] = {"streamToken": []}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,8 +143,6 @@ def noun(prefix: str, tag: str) -> APIRouter:
 def _operation_id(route: APIRoute) -> str:
     return route.name
 
-
-_KEY, _PUBLIC, _TOKEN = "x-secret-key", "x-public-key", "token"
 
 SCHEMES: Mapping[str, Mapping[str, str]] = {
     "secretKey": {
@@ -281,9 +283,6 @@ StreamReader = Annotated[Caller, Depends(_follower)]
 StreamingService = Annotated[Caller, Depends(_streaming_service)]
 """A service, also with a stream token that it created; for streams only."""
 
-_SECRET: Mapping[str, list[str]] = {"secretKey": []}
-_PERSON: Mapping[str, list[str]] = {"publicKey": [], "personToken": []}
-_STREAM: Mapping[str, list[str]] = {"streamToken": []}
 WAYS: Mapping[Callable[..., Any] | None, tuple[Mapping[str, list[str]], ...]] = {
     _service: (_SECRET,),
     _scraper: (_SECRET,),

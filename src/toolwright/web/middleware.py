@@ -36,6 +36,13 @@ from toolwright.web.shares import CALLER, caller_of
 log = logging.getLogger("toolwright.web")
 
 RETRY_AFTER = "1"  # seconds
+_OLD, _NEW = "/api/smart-spaces", "/api/spaces"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+HEADERS = ("x-secret-key", "x-public-key", "authorization", "content-type", "last-event-id")
+MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name")
+"""Headers of MCP hosts that run in browsers. The first is also in answers."""
+access_log = logging.getLogger("toolwright.access")
+SLOWEST = 8 * 1024  # minimum bytes per second of a body after its grace period
 
 
 def answer_error(error: errors.ToolwrightError) -> ApiResponse:
@@ -131,7 +138,6 @@ class Guard:
             await internal()(scope, receive, send)
 
 
-SLOWEST = 8 * 1024  # minimum bytes per second of a body after its grace period
 _LARGE = {
     "POST": re.compile(
         "/api/threads/[^/]+/messages|/api/agents|/console/_nicegui/client/[^/]+/upload/[0-9]+"
@@ -234,7 +240,6 @@ def _content_length(scope: Scope) -> int:
     return 0
 
 
-_OLD, _NEW = "/api/smart-spaces", "/api/spaces"
 _VARIABLES = re.compile("/threads/[^/]+/variables/[^/]+")
 
 
@@ -255,12 +260,6 @@ class OtherPaths:
             elif _VARIABLES.fullmatch(path):
                 scope["path"], scope["raw_path"] = f"/api{path}", b"/api" + raw
         await self._app(scope, receive, send)
-
-
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-HEADERS = ("x-secret-key", "x-public-key", "authorization", "content-type", "last-event-id")
-MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name")
-"""Headers of MCP hosts that run in browsers. The first is also in answers."""
 
 
 class Cors(CORSMiddleware):
@@ -297,9 +296,6 @@ class CallerTrace:
         headers = {name.decode(): text.decode("latin-1") for name, text in scope["headers"] if name in NAMES}
         with telemetry.incoming(headers):
             await self._app(scope, receive, send)
-
-
-access_log = logging.getLogger("toolwright.access")
 
 
 class AccessLog:

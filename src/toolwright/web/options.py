@@ -18,6 +18,8 @@ from toolwright.web.auth.access import TokenVerifier
 MAX_BODY = 10 * 1024 * 1024  # bytes (D20)
 # bytes: an attachment of 25 MiB in base64, and the rest of its message
 MAX_BODY_WITH_FILES = 36 * 1024 * 1024
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI's own spans are disabled, because they include queries with stream tokens. Runs have separate spans."""
 
 
 class GatewayPart(Protocol):
@@ -30,10 +32,6 @@ class GatewayPart(Protocol):
 
 OpenPart: TypeAlias = Callable[[Any], GatewayPart]
 """Creates the part, given the gateway's `Serving`."""
-
-
-NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-"""FastAPI's own spans are disabled, because they include queries with stream tokens. Runs have separate spans."""
 
 
 @cache

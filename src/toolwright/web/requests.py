@@ -34,6 +34,12 @@ _QUICK_BYTES = bytes(byte for byte in range(128) if byte != ord("\\"))
 
 _COST = 20
 """Number of bytes that take as long to parse as one JSON value."""
+DEFINITIONS = "#/components/schemas/{model}"
+"""Location of schemas in an OpenAPI document."""
+_UNKNOWN = "is not a known query parameter"
+_MOST = 5  # parameters named in the message; the details name all
+_LONGEST = 18  # digits: numbers that every journal can store
+F = TypeVar("F", bound="RequestForm")
 
 
 class RequestForm(pydantic.BaseModel):
@@ -48,11 +54,6 @@ class RequestForm(pydantic.BaseModel):
     ) -> Self:  # any sent value
         """Drop unknown fields beyond the number of errors that are reported."""
         return validator(limit_unknown_fields(value, cls))
-
-
-F = TypeVar("F", bound=RequestForm)
-DEFINITIONS = "#/components/schemas/{model}"
-"""Location of schemas in an OpenAPI document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +218,6 @@ def env_names(names: Mapping[str, EnvType]) -> JSONObject:
     return {"env": {name: {"type": type_} for name, type_ in names.items()}}
 
 
-_UNKNOWN = "is not a known query parameter"
-_MOST = 5  # parameters named in the message; the details name all
-
-
 def refuse_unknown(request: Request, *also: str) -> None:
     """Raise `InvalidRequest` with every parameter that is neither declared by the route nor named in `also`."""
     if not request.query_params:
@@ -248,7 +245,6 @@ def _choice(names: set[str]) -> str:
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NUMBER = re.compile("[0-9]+")
-_LONGEST = 18  # digits: numbers that every journal can store
 
 
 def _storable(text: str) -> str:

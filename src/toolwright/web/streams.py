@@ -27,6 +27,11 @@ from toolwright.web.auth.access import Caller
 from toolwright.web.dependencies import Serving
 from toolwright.wire.event import frame, notice_json
 
+log = logging.getLogger("toolwright.web")
+KEEP_ALIVE = b": keep-alive\n\n"
+AT_ONCE = 100  # events that are encoded and written at once: some milliseconds
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
 
 async def no_longer_allowed(serving: Serving, caller: Caller) -> None:
     """Wait until the caller may no longer subscribe, which never happens for a service.
@@ -104,12 +109,7 @@ class EventFilter:
             return False
 
 
-log = logging.getLogger("toolwright.web")
-
-KEEP_ALIVE = b": keep-alive\n\n"
-AT_ONCE = 100  # events that are encoded and written at once: some milliseconds
 Follow: TypeAlias = Callable[[Topic, int | None, Turn], AbstractAsyncContextManager[Subscription]]
-HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class EventStream(StreamingResponse):

@@ -12,6 +12,10 @@ from toolwright.core.text import clean_text, quantity
 from toolwright.core.value import changed
 from toolwright.wire.text import NO_NUL, clean_json, readable_result
 
+WHOLE = "whole"
+"""Prefix of the ids of files that have the whole of a cut result. A tool can write the note of a cut, but not an id."""
+_MOST_NOTICE = 2_000  # bytes
+
 
 def result_to_json(result: ToolResult) -> JSONObject:
     """Serialize a result for the journal without loss; `result_from_json` parses it. Attachments as in S2 §5."""
@@ -122,9 +126,6 @@ def error_object(result: ToolResult) -> JSONObject:
     }
 
 
-WHOLE = "whole"
-"""Prefix of the ids of files that have the whole of a cut result. A tool can write the note of a cut, but not an id."""
-_MOST_NOTICE = 2_000  # bytes
 _NOTICE = re.compile(
     r"\n\[The result has (\d+) bytes?, of which the first \d+ are shown\."
     r"(?: The whole is in the file ([^\n]+)\.|[^\n]*)\]\Z"

@@ -29,6 +29,8 @@ from toolwright.wire.shape import (
 )
 from toolwright.wire.thread import Compaction, compaction_json
 
+PARTS = ("system", "changing", "tools", "summary", "messages", "results")
+
 
 class Usage(Shape, title="UsageShape"):
     """Tokens read and written."""
@@ -312,9 +314,6 @@ def _count(value: JSON) -> int:
     if type(value) is not int:
         raise TypeError("a count must be a whole number")
     return value
-
-
-PARTS = ("system", "changing", "tools", "summary", "messages", "results")
 
 
 class SentPrompt(Shape, title="SentPromptShape"):

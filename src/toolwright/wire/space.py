@@ -16,6 +16,12 @@ from toolwright.core.threads.event import Event, EventDraft, EventType
 from toolwright.wire.event import bounded, event_json
 from toolwright.wire.shape import Also, JsonObject, Shape, timestamp
 
+_S4_NAMES = {
+    "space.message": "message_created",
+    "agent.active": "agent_typing",
+    "agent.inactive": "agent_done",
+}
+
 
 class Entity(Shape, title="EntityShape"):
     """A participant of spaces, a person or an agent. Agents have no timestamps.
@@ -240,11 +246,6 @@ def space_event(type_: EventType, **payload: JSON) -> EventDraft:
     return EventDraft(type=type_, payload={**payload})
 
 
-_S4_NAMES = {
-    "space.message": "message_created",
-    "agent.active": "agent_typing",
-    "agent.inactive": "agent_done",
-}
 _WITH_CHANNEL = frozenset({*_S4_NAMES, "reaction_added"})
 
 

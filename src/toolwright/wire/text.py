@@ -20,6 +20,8 @@ _LINE_END = re.compile("[\u2028\u2029]")
 _LINE_ENDS = {0x2028: "\\u2028", 0x2029: "\\u2029"}  # line ends that JSON does not escape
 _LABEL = re.compile(r"(?:agent|inbox|plan|service|subagent|tool result|you)\b")
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters without a visible glyph
+NO_NUL = "[NUL characters of this result are left out.]"
+"""The note after a result whose NUL characters a model is not sent, since its text has no control characters."""
 
 
 def plain_line(text: str) -> str:
@@ -79,10 +81,6 @@ def _free_key(
         last[name] = last.get(name, 1) + 1
         candidate = f"{name} ({last[name]})"
     return candidate
-
-
-NO_NUL = "[NUL characters of this result are left out.]"
-"""The note after a result whose NUL characters a model is not sent, since its text has no control characters."""
 
 
 def has_nul(value: JSON) -> bool:

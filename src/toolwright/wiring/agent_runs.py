@@ -42,6 +42,8 @@ Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
 
 MOST_REJECTED = 3
 """Number of rejected answers of `approve` to one call after which the run's caller gets the error."""
+_P = ParamSpec("_P")
+_APPROVAL = "approval"
 
 
 def check_approve(approve: object) -> None:
@@ -87,9 +89,6 @@ def _read(answer: object, name: str) -> JSON:
         f"approve must return True, False or {{approved, args?, reason?}} for {name!r}, "
         f"not {brief_value(answer)}."
     )
-
-
-_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -511,5 +510,4 @@ def _succeeded(result: RunResult) -> RunResult:
     return result
 
 
-_APPROVAL = "approval"
 _BACKGROUND = BackgroundLoop()

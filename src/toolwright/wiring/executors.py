@@ -23,6 +23,9 @@ from toolwright.wiring.settings import Settings
 if TYPE_CHECKING:
     from toolwright.adapters.executors.http import HttpExecutor
 
+_DENO = ("toolwright.adapters.sandbox.deno", "DenoSandbox")
+_MONTY = ("toolwright.adapters.sandbox.monty", "MontySandbox")
+
 
 def api_reader(settings: Settings) -> ReadApi:
     """Return the reader of OpenAPI documents of configured agents, with the same allowed addresses as HTTP tools."""
@@ -147,8 +150,6 @@ class LazyMcp:
             raise McpUnavailable(error.message) from error
 
 
-_DENO = ("toolwright.adapters.sandbox.deno", "DenoSandbox")
-_MONTY = ("toolwright.adapters.sandbox.monty", "MontySandbox")
 _PLACES = {"typescript": _DENO, "javascript": _DENO, "python": _MONTY}
 
 

@@ -47,6 +47,17 @@ WEB_SOCKETS = "toolwright.web.console.console:WebSocketConnection"
 """The class by name, because it needs the extra `console`."""
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD
 _LARGE = 1024 * 1024  # bytes
+MOST_FILES = 65_536  # requested limit of open files and sockets
+MOST_CONNECTIONS = 10_000
+RESERVED_FILES = 256  # for the journal, files, models, tools and connections being accepted
+ACCEPTED_AT_ONCE = 100  # connections accepted per loop iteration
+KEEP_ALIVE_TIMEOUT = (
+    75  # seconds that an idle connection stays open: longer than the usual timeout of clients and proxies
+)
+BACKLOG = 2048  # connections waiting to be accepted
+REFUSALS_PAUSE = 60.0  # seconds between two reports of connections without a file descriptor
+DATABASE_PATIENCE = 60.0  # seconds that a starting server waits for its database
+REQUEST_GRACE = 5  # seconds that requests in progress have to end when the server stops
 
 
 def settle_memory() -> None:
@@ -72,19 +83,6 @@ def _give_back() -> None:
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none, and returns memory by itself
         if mallopt is not None:
             mallopt(_MMAP_THRESHOLD, _LARGE)
-
-
-MOST_FILES = 65_536  # requested limit of open files and sockets
-MOST_CONNECTIONS = 10_000
-RESERVED_FILES = 256  # for the journal, files, models, tools and connections being accepted
-ACCEPTED_AT_ONCE = 100  # connections accepted per loop iteration
-KEEP_ALIVE_TIMEOUT = (
-    75  # seconds that an idle connection stays open: longer than the usual timeout of clients and proxies
-)
-BACKLOG = 2048  # connections waiting to be accepted
-REFUSALS_PAUSE = 60.0  # seconds between two reports of connections without a file descriptor
-DATABASE_PATIENCE = 60.0  # seconds that a starting server waits for its database
-REQUEST_GRACE = 5  # seconds that requests in progress have to end when the server stops
 
 
 def raise_file_limit() -> None:

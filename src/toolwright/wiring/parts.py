@@ -54,6 +54,10 @@ from toolwright.wiring.lazy import NamedModels, models_of, open_embedder
 from toolwright.wiring.settings import MEMORY, Settings
 from toolwright.wiring.telemetry import open_telemetry
 
+FILES = 1.0  # seconds in which the file store must answer whether it is shared with another node
+log = logging.getLogger("toolwright.serve")
+PAGE, MOST_LOGGED = 500, 20  # agents
+
 
 class MemoryJournal:
     """In-memory state of a runtime: rows, files, secrets. Only one runtime at a time can use it."""
@@ -63,11 +67,6 @@ class MemoryJournal:
         self.store = MemoryStore(self.bus.publish)
         self.files = MemoryFiles()
         self.cipher = MemoryCipher()
-
-
-FILES = 1.0  # seconds in which the file store must answer whether it is shared with another node
-
-log = logging.getLogger("toolwright.serve")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -512,9 +511,6 @@ async def open_journal(
     )
     locks = import_module("toolwright.adapters.store.postgres.locks")  # lazily: it needs the extra
     return store, locks.PostgresLock(url)
-
-
-PAGE, MOST_LOGGED = 500, 20  # agents
 
 
 async def warn_about_agents(runtime: Runtime, models: Models, default_model: str | None) -> None:

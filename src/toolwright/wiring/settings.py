@@ -37,6 +37,16 @@ S = TypeVar("S", bound=BaseSettings)
 
 PREFIX = "TOOLWRIGHT_"
 _ELSEWHERE = ("APP",)  # read by the command line, not by the settings
+MEMORY = "memory://"
+SHORTEST_KEY = 16  # characters
+SHORTEST_SECRET = 32  # bytes: the output size of HS256's hash (RFC 7518 §3.2)
+SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
+"""Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""
+FOREVER = "forever"
+_LARGEST = 2**31 - 1  # of counts: every journal can store it
+_LARGEST_SECRET = 64 * 1024  # maximum bytes of such a file
+_MOST = 100 * 365 * 86_400  # so that a date that long ago can be represented
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
 def variable(setting: str) -> str:
@@ -82,11 +92,8 @@ def _nearest_name(name: str, known_names: Sequence[str], same: int = 0) -> str:
     return f" (did you mean {name[:same]}{close[0]}?)" if close else ""
 
 
-MEMORY = "memory://"
 OUTAGE = timedelta(minutes=10)
 """Default time that a run waits for its model, unless `max_outage` is set."""
-SHORTEST_KEY = 16  # characters
-SHORTEST_SECRET = 32  # bytes: the output size of HS256's hash (RFC 7518 §3.2)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two or more letters: a single one is a Windows drive
 _STORE = re.compile(r"s3://[^/]|file:///|memory://$")
 _NODE = re.compile(r"https?://[^/?#@\s]+/?")
@@ -94,10 +101,6 @@ _EMBEDDER = re.compile(r"openai:[^\s\x00-\x1f]+")
 # as browsers send it
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 Names = Annotated[tuple[str, ...], NoDecode]
-SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
-"""Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""
-_LARGEST = 2**31 - 1  # of counts: every journal can store it
-_LARGEST_SECRET = 64 * 1024  # maximum bytes of such a file
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
@@ -558,9 +561,6 @@ def _service_key(entry: str) -> str:
 
 
 _WRITTEN = re.compile(r"(\d{1,9})\s*([smhdw])", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
-_MOST = 100 * 365 * 86_400  # so that a date that long ago can be represented
-FOREVER = "forever"
 
 
 def read_duration(text: str) -> timedelta | None:

@@ -22,6 +22,9 @@ T = TypeVar("T")
 CANCEL_PATIENCE = 15.0  # seconds; a cancelled run ends within ten
 WATCHED = 0.1  # seconds between checks whether the waiting task was cancelled
 _END = object()
+MOST_THREADS = 1_000  # maximum per in-memory journal
+MOST_JOURNALS = 32  # maximum in-memory journals per agent or app and event loop
+GRACE = 1.0  # seconds that calls in progress have to end after a run has lost its last caller
 
 
 class BackgroundLoop:
@@ -96,9 +99,6 @@ async def _awaited(make: Callable[[], Awaitable[T]]) -> T:
     return await make()
 
 
-MOST_THREADS = 1_000  # maximum per in-memory journal
-MOST_JOURNALS = 32  # maximum in-memory journals per agent or app and event loop
-GRACE = 1.0  # seconds that calls in progress have to end after a run has lost its last caller
 Owner: TypeAlias = Agent | App
 Keep: TypeAlias = Callable[[str], Awaitable[None]]
 Mode: TypeAlias = tuple[int, object]

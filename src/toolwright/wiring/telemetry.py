@@ -16,6 +16,7 @@ from toolwright.wiring.settings import Settings
 
 _NONE = "none"
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+log = logging.getLogger("toolwright.telemetry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +68,6 @@ def _exporter_names(signal: str, environment: Mapping[str, str]) -> list[str]:
 
 def _is_true(text: str | None) -> bool:
     return (text or "").strip().lower() == "true"
-
-
-log = logging.getLogger("toolwright.telemetry")
 
 
 def open_telemetry(

@@ -67,6 +67,8 @@ _FILE = re.compile(
 _CHARSETS = re.compile(
     r"utf-8(-sig)?|utf-(16|32)(-[lb]e)?|ascii|iso8859-\d+|cp\d+|shift_jis|euc_\w+|gb\w+|big5|koi8-[ru]"
 )
+# bytes of an answer that are parsed within a millisecond; larger answers are parsed in a thread
+_LARGE = 64 * 1024
 
 
 def result_of(answer: ToolResponse, most: int, values: int, fields: Sequence[str] = ()) -> ToolResult:
@@ -202,10 +204,6 @@ def unpacked(answer: ToolResponse, most: int) -> bytes:
 
 def _too_large(most: int) -> HttpFailure:
     return HttpFailure("http_too_large", f"The service's answer is larger than {quantity(most, 'byte')}.")
-
-
-# bytes of an answer that are parsed within a millisecond; larger answers are parsed in a thread
-_LARGE = 64 * 1024
 
 
 class HttpExecutor:

@@ -24,6 +24,13 @@ from toolwright.core.tools.http.addresses import AllowsAddress, Resolve
 from toolwright.core.tools.http.execution import MULTIPART, Body, HttpRequest, Part
 from toolwright.core.value import changed
 
+MAX_REDIRECTS = 5
+CONNECT_TIMEOUT = 10.0  # seconds per address, and for the TLS handshake
+_ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
+CONNECTIONS = 1_000
+MOST_IDLE_CONNECTIONS = 20
+MOST_ERROR_BODY = 64 * 1024  # bytes read of an error answer, of which at most 2 KB are shown
+
 
 class HttpFailure(Exception):
     """A failed request. The message contains no values that were filled into the request."""
@@ -34,12 +41,8 @@ class HttpFailure(Exception):
         self.message = message
 
 
-MAX_REDIRECTS = 5
-CONNECT_TIMEOUT = 10.0  # seconds per address, and for the TLS handshake
-MOST_ERROR_BODY = 64 * 1024  # bytes read of an error answer, of which at most 2 KB are shown
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT}
-_ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,10 +258,6 @@ def redirected(ask: Ask, status: int, location: str) -> Ask:
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
-
-
-CONNECTIONS = 1_000
-MOST_IDLE_CONNECTIONS = 20
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:

@@ -36,6 +36,10 @@ MANY_PARTS = 100
 _NO_MATCH = "The result does not match the outputSchema of the tool"
 _MOST_ERROR = 1_000  # characters
 _ANY_KIND = "application/octet-stream"
+_FILE_KEYS = ("data", "blob")
+TASKS = "io.modelcontextprotocol/tasks"
+CREATED = "toolwright/task"
+"""Metadata key, in a result, of the task that was created instead of the result (2025-11-25)."""
 
 
 async def validated_result(answer: types.CallToolResult, output: JSONObject | None) -> ToolResult:
@@ -135,7 +139,6 @@ _BLOCK_KEYS = frozenset(
     }
 )
 """Fields of content blocks, in the spelling of the protocol and of Python."""
-_FILE_KEYS = ("data", "blob")
 
 
 def _is_text(structured: JSON, texts: Sequence[str]) -> bool:
@@ -354,9 +357,6 @@ def _file_name(uri: str) -> str:
     return name or "file"
 
 
-TASKS = "io.modelcontextprotocol/tasks"
-
-
 class CreatedTask(types.Result):
     """The answer to a call that continues as a task (2026-07-28)."""
 
@@ -422,7 +422,3 @@ class RawResult(types.Result):
         """All fields, with the metadata, if any, as `_meta`."""
         fields = dict(self.model_extra or {})
         return {**fields, "_meta": self.meta} if self.meta else fields
-
-
-CREATED = "toolwright/task"
-"""Metadata key, in a result, of the task that was created instead of the result (2025-11-25)."""

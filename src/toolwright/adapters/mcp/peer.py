@@ -21,6 +21,14 @@ from toolwright.core.text import brief, error_text, first_error
 MOST = 500  # characters
 NO_MESSAGE = "it is not a message of the protocol"
 _PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
+CLOSED = -32095
+"""Code of requests whose connection ended: their effect is unknown. Servers send the SDK's code for it, -32000, too."""
+_CLOSED_BY_SDK = ("Connection closed", "SSE stream ", "server answered a request with 202 ")
+SILENCE = 300.0
+"""Timeout of answers, and idle timeout of streams, in seconds, if no call waits for them."""
+MAX_MESSAGE = 36 * 1024 * 1024
+"""Maximum bytes of one message: a file of 25 MiB in base64, and the JSON around it."""
+AT_ONCE = 256 * 1024  # bytes up to which a message is checked on the event loop
 
 
 def error_line(error: BaseException) -> str:
@@ -57,11 +65,6 @@ def _parsing_error(message: str) -> str:
     return NO_MESSAGE if "validation error" in message else brief(message, MOST)
 
 
-MAX_MESSAGE = 36 * 1024 * 1024
-"""Maximum bytes of one message: a file of 25 MiB in base64, and the JSON around it."""
-AT_ONCE = 256 * 1024  # bytes up to which a message is checked on the event loop
-
-
 class Refused(Exception):
     """A rejected message, with the reason as its text."""
 
@@ -96,19 +99,10 @@ def error_for_answer(invalid: Any) -> SessionMessage | None:  # whatever the ser
             return None
 
 
-CLOSED = -32095
-"""Code of requests whose connection ended: their effect is unknown. Servers send the SDK's code for it, -32000, too."""
-_CLOSED_BY_SDK = ("Connection closed", "SSE stream ", "server answered a request with 202 ")
-
-
 def with_own_code(error: MCPError) -> MCPError:
     """Return the error with the code `CLOSED` if the SDK has raised it because the connection ended."""
     own = error.error.code == types.CONNECTION_CLOSED and error.error.message.startswith(_CLOSED_BY_SDK)
     return MCPError(CLOSED, error.error.message) if own else error
-
-
-SILENCE = 300.0
-"""Timeout of answers, and idle timeout of streams, in seconds, if no call waits for them."""
 
 
 class Peer(Protocol):

@@ -56,6 +56,14 @@ from toolwright.core.value import changed
 
 _ERRORS = (MCPError, ValidationError, RuntimeError, ValueError)
 """The errors that the SDK raises when a server rejects a request or its answer is invalid."""
+MOST_LINKED = 20
+"""Maximum number of linked files read for one result."""
+_RESULT_TIMEOUT = 60.0  # seconds for the result of a finished task
+MOST_CONNECTIONS = 200
+"""Number of connections above which the least recently used one without a call in progress is closed."""
+IDLE = 600.0
+"""Seconds without a call or a request for its tools after which a connection is closed."""
+SWEEP = 60.0
 
 
 async def listed_prompts(connection: McpConnection, seconds: float) -> McpPrompts:
@@ -122,8 +130,6 @@ def _text_of(connection: McpConnection, answer: types.GetPromptResult) -> McpPro
     )
 
 
-MOST_LINKED = 20
-"""Maximum number of linked files read for one result."""
 _RESOURCE: TypeAdapter[types.InputRequiredResult | types.ReadResourceResult] = TypeAdapter(
     Annotated[types.InputRequiredResult | types.ReadResourceResult, Field(union_mode="left_to_right")]
 )
@@ -195,7 +201,6 @@ async def _answer(
 
 log = logger("toolwright.mcp")
 
-_RESULT_TIMEOUT = 60.0  # seconds for the result of a finished task
 _ELICITED: TypeAdapter[types.ElicitRequest] = TypeAdapter(types.ElicitRequest)
 
 
@@ -335,13 +340,6 @@ async def _task_request(
     except (ValidationError, RuntimeError, ValueError) as error:
         raise McpUnavailable(f"its answer is not a valid MCP result: {brief(str(error), 500)}") from error
     return answer.fields
-
-
-MOST_CONNECTIONS = 200
-"""Number of connections above which the least recently used one without a call in progress is closed."""
-IDLE = 600.0
-"""Seconds without a call or a request for its tools after which a connection is closed."""
-SWEEP = 60.0
 
 
 class McpConnections:

@@ -52,6 +52,9 @@ BURST, STEADY = 10_000, 500
 REQUESTS, STEADY_REQUESTS = 300, 30
 """Requests that a server may send at once, and per second from then on: each is answered."""
 FLOODED = f"it sends more than {STEADY} messages or {STEADY_REQUESTS} requests a second, so its connection was closed"
+USE_SSE = 'it speaks the older transport SSE: set transport "sse"'
+PROBE_TIMEOUT = 5.0  # seconds
+END_TIMEOUT = 2.0  # seconds for the request that ends a session
 
 
 class _Rate:
@@ -294,11 +297,6 @@ class OpenSession:
     def modern(self) -> bool:
         """Return whether the session uses the revision 2026-07-28 or a later one."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-USE_SSE = 'it speaks the older transport SSE: set transport "sse"'
-PROBE_TIMEOUT = 5.0  # seconds
-END_TIMEOUT = 2.0  # seconds for the request that ends a session
 
 
 @asynccontextmanager

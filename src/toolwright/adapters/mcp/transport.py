@@ -60,6 +60,12 @@ _GATEWAY_ERRORS = frozenset({502, 504})
 _REFUSALS = frozenset({400, 401, 403, 503})
 _PING = b'{"jsonrpc":"2.0","id":"toolwright-ping","method":"ping"}'
 _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
+END_GRACE = 2.0
+"""Seconds to wait for a process to end after its input was closed, and again after a SIGTERM."""
+REAPED = 30.0  # seconds to wait for the end of a process after a SIGKILL, on a busy machine
+MOST_JUNK = 20  # logged lines per process that are not JSON
+LONGEST_SHOWN = 500  # characters of a line in the log
+PIECE = 64 * 1024
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -277,13 +283,6 @@ def _error_response(message: str, code: int = NO_SERVER, status: int = 502) -> h
 
 
 log = logger("toolwright.mcp.stdio")
-
-PIECE = 64 * 1024
-END_GRACE = 2.0
-"""Seconds to wait for a process to end after its input was closed, and again after a SIGTERM."""
-REAPED = 30.0  # seconds to wait for the end of a process after a SIGKILL, on a busy machine
-MOST_JUNK = 20  # logged lines per process that are not JSON
-LONGEST_SHOWN = 500  # characters of a line in the log
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from toolwright.core.model import EXAMPLE_MODEL, Model
 
 _guards: list["ProviderGuard"] = []
 """Active guards of the whole process. They also apply to a runtime started before a test, in every thread."""
+_PYDANTIC_AI = "toolwright.adapters.models.providers.model"
 
 
 class ProviderGuard:
@@ -55,9 +56,6 @@ def check_key(owner: str, key: str) -> None:
             f"{owner} has a key with characters that no HTTP header takes, such as '…', an accent, a line break or a "
             "space at its end: set the key itself."
         )
-
-
-_PYDANTIC_AI = "toolwright.adapters.models.providers.model"
 
 
 def resolve(name: str) -> Model:

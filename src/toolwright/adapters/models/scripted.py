@@ -34,6 +34,9 @@ _ARGUMENTS_PIECE = 64
 _CHARACTERS_PER_TOKEN = 4
 
 _Count = Annotated[int, Field(ge=0)]
+MOST_PIECES = 10_000  # of a text, so that a long one is not millions of events
+_TOKENS_PER_MESSAGE = 20
+SIZE = 4_096
 
 
 class _Form(BaseModel):
@@ -173,9 +176,6 @@ def _json_text(value: JSON, what: str) -> str:
         raise errors.DefinitionError(f"{what} not JSON. {error}") from error
 
 
-MOST_PIECES = 10_000  # of a text, so that a long one is not millions of events
-
-
 def _deltas(thinking: str, text: str, calls: Sequence[ModelCall]) -> tuple[ModelEvent, ...]:
     deltas: list[ModelEvent] = [ThinkingDelta(text=piece) for piece in _pieces(thinking, _TEXT_PIECE)]
     deltas += [TextDelta(text=piece) for piece in _pieces(text, _TEXT_PIECE)]
@@ -191,9 +191,6 @@ def _deltas(thinking: str, text: str, calls: Sequence[ModelCall]) -> tuple[Model
 def _pieces(text: str, size: int) -> list[str]:
     size = max(size, len(text) // MOST_PIECES + 1)
     return [text[start : start + size] for start in range(0, len(text), size)]
-
-
-_TOKENS_PER_MESSAGE = 20
 
 
 async def stream_turn(
@@ -398,9 +395,6 @@ class FunctionModel:
             )
         async for event in stream_turn(turn, request, self._name, self._sleep, self._new_id):
             yield event
-
-
-SIZE = 4_096
 
 
 class TrigramEmbedder:

@@ -43,6 +43,7 @@ _FORMS: Mapping[str, Kind] = {
 _PREFERRED: Sequence[Kind] = ("json", "multipart", "urlencoded", "text", "file")
 _COMBINED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "patternProperties", "discriminator"})
 _SAFE = "/:@!&'()*+,;=~-._%?"  # characters kept in paths of a document; `$` would start a placeholder
+_LONGEST = 300  # characters of a variable's description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -420,7 +421,6 @@ def _kind(media: str) -> Kind:
 
 Auth = bool | str | Mapping[str, str] | None
 _COOKIE = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")  # sent in a header, in which `${…}` refers to a variable
-_LONGEST = 300  # characters of a variable's description
 
 
 def add_security(config: JSONObject, document: Document, operation: Node, prefix: str, auth: Auth) -> None:

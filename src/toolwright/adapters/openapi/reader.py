@@ -49,6 +49,20 @@ FETCH_TIMEOUT = 30.0  # seconds
 _ACCEPT = "application/json, application/yaml, application/vnd.oai.openapi, */*;q=0.5"
 _NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 _LONGEST_NUMBER = 400  # characters; longer numbers remain texts
+_METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
+_EFFECTS: Mapping[str, str] = {
+    "GET": "read_only",
+    "HEAD": "read_only",
+    "PUT": "idempotent",
+    "DELETE": "idempotent",
+}
+_FLAGS: Mapping[str, str] = {
+    "read_only": "readOnly",
+    "idempotent": "idempotent",
+    "destructive": "destructive",
+}
+_CONVERTER = "convert it to OpenAPI 3, for example with `npx swagger2openapi`"
+_LONGEST_NAME = 64  # characters that every provider accepts
 
 
 def is_url(source: object) -> bool:
@@ -276,22 +290,6 @@ def _resolved(text: str) -> JSON:
                 return int(text)
             parsed = float(text)
             return text if parsed - parsed != 0.0 else parsed
-
-
-_METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
-_EFFECTS: Mapping[str, str] = {
-    "GET": "read_only",
-    "HEAD": "read_only",
-    "PUT": "idempotent",
-    "DELETE": "idempotent",
-}
-_FLAGS: Mapping[str, str] = {
-    "read_only": "readOnly",
-    "idempotent": "idempotent",
-    "destructive": "destructive",
-}
-_CONVERTER = "convert it to OpenAPI 3, for example with `npx swagger2openapi`"
-_LONGEST_NAME = 64  # characters that every provider accepts
 
 
 class _Operation:

@@ -12,6 +12,7 @@ from toolwright.core.value import changed
 
 _LEVELS = frozenset(get_args(LogLevel))
 _EACH = 16  # bytes that an entry counts in addition to its text
+INSIST = 0.5  # seconds between repeated cancellations of work that does not end
 
 
 class Log:
@@ -44,7 +45,6 @@ class Log:
         self._entries.append(CodeLog(level=valid_level, text=self._clean(text)))
 
 
-INSIST = 0.5  # seconds between repeated cancellations of work that does not end
 Work = Callable[[Log], Coroutine[Any, Any, CodeResult]]
 
 

@@ -39,6 +39,20 @@ _CYCLES = {"[...]": list, "(...)": list, "{...}": dict}
 _UNMADE = "RuntimeError: Internal error in monty: exceptions can only be called with zero or one string"
 _EXCEPTION_CALL = re.compile(r"\b([A-Z][A-Za-z]*)\(\s*(-?\d[\d_.]*|None|True|False)\s*\)")
 _SLEPT = "TimeoutError: sleep limit exceeded"
+MAX_PROCESSES = 256
+_SOURCE, _CALL = "<python-input-0>", "__called = {}(*__args)\nawait __called if {} else __called"
+_WAITS = "type(__called).__name__ == 'coroutine'"
+_FRAMES = 20  # innermost frames of a stack that are shown
+_SETTLE = 0.05  # seconds
+_LONGEST_BEGUN = 65_536  # characters of a line without an end
+_WRITTEN = (
+    4  # multiple of the result limit above which results are not serialized and their length is not reported
+)
+_TOO_MUCH = (  # Monty's messages about memory: of its interpreter before it allocates, of its process when it could not
+    "MemoryError: memory limit exceeded",
+    "MemoryError: the worker exceeded its memory limit",
+)
+_DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of a value while it is transferred
 
 
 def read(value: object) -> JSON:
@@ -79,20 +93,6 @@ def _cycle(value: JSON, path: Path, above: tuple[type, ...]) -> Path | None:
     return None
 
 
-MAX_PROCESSES = 256
-_SOURCE, _CALL = "<python-input-0>", "__called = {}(*__args)\nawait __called if {} else __called"
-_WAITS = "type(__called).__name__ == 'coroutine'"
-_FRAMES = 20  # innermost frames of a stack that are shown
-_DATA = 256 * 1024 * 1024  # bytes of the interpreter itself, and of a value while it is transferred
-_SETTLE = 0.05  # seconds
-_LONGEST_BEGUN = 65_536  # characters of a line without an end
-_WRITTEN = (
-    4  # multiple of the result limit above which results are not serialized and their length is not reported
-)
-_TOO_MUCH = (  # Monty's messages about memory: of its interpreter before it allocates, of its process when it could not
-    "MemoryError: memory limit exceeded",
-    "MemoryError: the worker exceeded its memory limit",
-)
 _Function = Callable[..., Coroutine[Any, Any, JSON]]
 
 

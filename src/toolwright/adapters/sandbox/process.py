@@ -31,6 +31,13 @@ _STALE_AFTER = 3600.0  # seconds after which a folder is certainly unused
 _CHECK_INTERVAL = 0.02  # seconds between two memory checks
 _SLACK = 96 * 1024 * 1024  # bytes that the program itself can use later, in addition to the code's limit
 _PAGE = resource.getpagesize()
+THREADS = 64
+CONCURRENT_CALLS = 32
+"""Maximum number of calls of host functions whose answers are not written. The process waits before it sends more."""
+_LINES_AT_ONCE = 100  # lines of the process that are read before other tasks have a turn
+MOST_TEXT = 20_000  # characters of a message or stack
+_KINDS = ("log", "call", "result", "error")
+_WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
 
 class MemoryWatch:
@@ -179,9 +186,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-THREADS = 64
-
-
 class HostError(Exception):
     """Error that the code receives instead of a value."""
 
@@ -280,11 +284,6 @@ def _caught(
         return None, error
 
 
-CONCURRENT_CALLS = 32
-"""Maximum number of calls of host functions whose answers are not written. The process waits before it sends more."""
-_LINES_AT_ONCE = 100  # lines of the process that are read before other tasks have a turn
-MOST_TEXT = 20_000  # characters of a message or stack
-_KINDS = ("log", "call", "result", "error")
 _FIELDS = {
     "level": str,
     "text": str,
@@ -295,7 +294,6 @@ _FIELDS = {
     "message": str,
     "stack": str,
 }
-_WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
 
 def longest_line(most: int) -> int:

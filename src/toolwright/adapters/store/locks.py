@@ -7,6 +7,10 @@ from pathlib import Path
 from toolwright.core.errors import StoreError
 from toolwright.core.text import sentence
 
+_SHARED_MEMORY = (
+    128  # the byte of `<database>-shm` that every connection of SQLite locks while the file is open
+)
+
 
 class NoLock:
     """Lock of a journal that only one process can access. `acquire` always succeeds."""
@@ -51,11 +55,6 @@ class FileLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-_SHARED_MEMORY = (
-    128  # the byte of `<database>-shm` that every connection of SQLite locks while the file is open
-)
 
 
 def is_open(database: Path) -> bool:

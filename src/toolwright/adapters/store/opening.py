@@ -21,6 +21,8 @@ from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import StoreError, missing_extra
 from toolwright.core.text import sentence
 
+PAGE = 1_000  # rows read at once
+
 
 async def open_sqlite(path: Path, publish: Publish) -> SqlStore:
     """Open the journal in an SQLite file, created if it does not exist. `publish` receives the committed events."""
@@ -46,9 +48,6 @@ async def open_postgres(
         raise missing_extra("A journal on Postgres", "postgres", error) from error
     store: SqlStore = await opening.open_postgres(url, publish, is_node=is_node, locks=locks, **limits)
     return store
-
-
-PAGE = 1_000  # rows read at once
 
 
 def queries(dialect: DialectName) -> Iterator[tuple[Reader[object], str]]:

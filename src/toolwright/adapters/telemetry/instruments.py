@@ -20,6 +20,35 @@ from toolwright.core.threads.run import Usage
 W3C = TraceContextTextMapPropagator()
 HEADER = "traceparent"
 MOST_WAITING = 10_000  # maximum number of calls whose trace context a process keeps
+INDENT = "  "
+NAME = "toolwright"
+UNKNOWN = "unknown"
+"""Label of unknown tools, regardless of the name used by the model, because metrics of each label are kept forever."""
+OTHER = "other"
+"""Label of agents after the first `MOST_AGENTS`, because agents can be created over HTTP and labels are kept."""
+MOST_AGENTS = 100
+_GAUGES: tuple[tuple[Gauge, str], ...] = (
+    ("ready", "1 if this process can serve requests, as /ready answers; otherwise 0."),
+    ("pending_calls", "Calls waiting for a result."),
+    ("inbox_events", "Unread events in inboxes."),
+    ("inbox_oldest_seconds", "Age of the oldest unread event in an inbox."),
+    ("runs_queued", "Runs that have not started."),
+    ("runs_active", "Runs in progress."),
+    ("runs_waiting", "Runs that wait for an approval, a call, a value or a model."),
+    ("database_connections_used", "Database connections of this process that are in use."),
+    ("database_connections_limit", "Most database connections that this process opens."),
+    ("nodes", "Processes of the cluster with a recent heartbeat."),
+    ("node_slots", "Runs that these processes can execute at once."),
+    ("node_slots_busy", "Runs that these processes execute, by their last heartbeats."),
+    (
+        "node_clock_skew_seconds",
+        "Largest difference between the clock of one of these processes and the database's.",
+    ),
+    (
+        "wakes_oldest_due_seconds",
+        "Time since the oldest unclaimed wake-up became due.",
+    ),
+)
 
 
 def traceparent_of(context: Context | None) -> str | None:
@@ -53,9 +82,6 @@ class WaitingCalls:
     def agent(self, call_id: str) -> str | None:
         """Return the agent of the call, or None if the call is unknown."""
         return self._calls.get(call_id, (None, None))[1]
-
-
-INDENT = "  "
 
 
 class SpanIds(Protocol):
@@ -121,35 +147,6 @@ def _line(span: EndedSpan) -> str:
 
 
 log = logger("toolwright.telemetry")
-
-NAME = "toolwright"
-UNKNOWN = "unknown"
-"""Label of unknown tools, regardless of the name used by the model, because metrics of each label are kept forever."""
-OTHER = "other"
-"""Label of agents after the first `MOST_AGENTS`, because agents can be created over HTTP and labels are kept."""
-MOST_AGENTS = 100
-_GAUGES: tuple[tuple[Gauge, str], ...] = (
-    ("ready", "1 if this process can serve requests, as /ready answers; otherwise 0."),
-    ("pending_calls", "Calls waiting for a result."),
-    ("inbox_events", "Unread events in inboxes."),
-    ("inbox_oldest_seconds", "Age of the oldest unread event in an inbox."),
-    ("runs_queued", "Runs that have not started."),
-    ("runs_active", "Runs in progress."),
-    ("runs_waiting", "Runs that wait for an approval, a call, a value or a model."),
-    ("database_connections_used", "Database connections of this process that are in use."),
-    ("database_connections_limit", "Most database connections that this process opens."),
-    ("nodes", "Processes of the cluster with a recent heartbeat."),
-    ("node_slots", "Runs that these processes can execute at once."),
-    ("node_slots_busy", "Runs that these processes execute, by their last heartbeats."),
-    (
-        "node_clock_skew_seconds",
-        "Largest difference between the clock of one of these processes and the database's.",
-    ),
-    (
-        "wakes_oldest_due_seconds",
-        "Time since the oldest unclaimed wake-up became due.",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ OUTCOMES = frozenset(
 )
 """Error codes that are outcomes of their own. Others are not, because metrics of each outcome are kept forever."""
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
+T = TypeVar("T")
 
 
 class CallSpan:
@@ -213,9 +214,6 @@ def _response_attributes(
     if response.cost is not None:
         attributes["toolwright.cost"] = response.cost
     return attributes
-
-
-T = TypeVar("T")
 
 
 class OpenSpan:

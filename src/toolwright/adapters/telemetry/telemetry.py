@@ -46,6 +46,7 @@ from toolwright.core.threads.run import Run
 log = logging.getLogger("toolwright.telemetry")
 
 PATIENCE = 3.0  # seconds for which a stopping process waits for exporters
+_UNKNOWN = "unknown_service"
 
 
 class OpenTelemetry:
@@ -203,9 +204,6 @@ def _incoming(headers: Mapping[str, str]) -> Generator[None]:
         yield
     finally:
         detach(token)
-
-
-_UNKNOWN = "unknown_service"
 
 
 def exporter_of(signal: str, name: str) -> Any:  # the library's type

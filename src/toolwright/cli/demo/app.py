@@ -30,6 +30,7 @@ EXECUTORS = {
     "confirm_booking": "by you",
 }
 WISH = "Book a hotel in Tokyo, please."
+FORECAST = {"tokyo": (18, "clear")}
 
 
 async def book(console: Console, url: str, key: str) -> None:
@@ -109,9 +110,6 @@ def _worker(url: str, key: str) -> Generator[None]:
 
 def _print(console: Console, text: str, style: str | None = None) -> None:
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-FORECAST = {"tokyo": (18, "clear")}
 
 
 class _Weather(BaseHTTPRequestHandler):

@@ -13,6 +13,11 @@ from toolwright.core.text import sentence
 WIDTH, ROW, MARGIN, HEAD, GAP = 1000, 46, 40, 96, 16
 PAPER, INK, QUIET, FIRST, OTHER = "#ffffff", "#1f2933", "#7b8794", "#d9480f", "#4c6ef5"
 LETTER = 11  # approximate width of a letter of the labels
+SYSTEM = "You are an analyst. Read the table before you speak of it, draw one chart, and save a short report."
+ENDINGS = {"markdown": "md", "text": "txt"}
+HOST_SYSTEM = "You book hotels. Look before you offer, ask before you book."
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+HOTEL = {"type": "object", "properties": {"hotel": {"type": "string"}}, "required": ["hotel"]}
 
 
 def draw_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
@@ -74,10 +79,6 @@ def read_table(folder: Path, file: str) -> Table:
     with path.open(encoding="utf-8", newline="") as lines:
         columns, *rows = csv.reader(lines)
     return Table(columns, rows)
-
-
-SYSTEM = "You are an analyst. Read the table before you speak of it, draw one chart, and save a short report."
-ENDINGS = {"markdown": "md", "text": "txt"}
 
 
 def demo_app(folder: Path, *others: tw.Agent) -> tw.App:
@@ -142,11 +143,6 @@ _REPORTS: dict[str, Callable[[str, str], str]] = {
     "markdown": lambda title, text: f"# {title}\n\n{text}\n\n![chart](chart.svg)\n",
     "text": lambda title, text: f"{title}\n{'=' * len(title)}\n\n{text}\n",
 }
-
-
-HOST_SYSTEM = "You book hotels. Look before you offer, ask before you book."
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-HOTEL = {"type": "object", "properties": {"hotel": {"type": "string"}}, "required": ["hotel"]}
 
 
 def host(weather_url: str) -> tw.Agent:

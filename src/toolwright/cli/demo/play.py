@@ -33,6 +33,8 @@ from toolwright.wiring.gateway import serve
 from toolwright.wiring.settings import Settings
 
 TIMEOUT = 30.0
+QUESTION = "Who won most medals in Paris? Look into medals.csv, draw a chart and save a report."
+PATIENCE = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +115,6 @@ def _event(event: JSONObject) -> ReceivedEvent:
 
 
 HERE = Path(__file__).parent
-QUESTION = "Who won most medals in Paris? Look into medals.csv, draw a chart and save a report."
-PATIENCE = 60.0  # seconds
 
 
 def play(*, keep: bool) -> int:

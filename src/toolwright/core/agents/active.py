@@ -21,6 +21,8 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
 from toolwright.core.value import changed
 
+OTHER: dict[SideName, SideName] = {"side_a": "side_b", "side_b": "side_a"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActiveAgent:
@@ -206,7 +208,6 @@ def _name(callee: Callee) -> str:
 
 
 SideEnd: TypeAlias = Literal["end_turn", "stop_tool"]
-OTHER: dict[SideName, SideName] = {"side_a": "side_b", "side_b": "side_a"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,11 @@ TOOLKITS: Mapping[str, tuple[str, ...]] = {
 CONFIGURED: tuple[str, ...] = (SPACES, MIND)
 ALTERNATIVE_TOOLKITS: tuple[str, ...] = (CHANNELS, MEMORY)
 """The default toolkits of an agent configured as JSON, and the alternative to them."""
+WRITE_PROMPT = " To write the prompt here, give instructions=."  # where a name is needed
+_OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps", "max_seconds")
+"""The arguments of the short form, in the order of the fields."""
+_ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
+_DIGITS = 20
 
 
 def configured(toolkits: Sequence[str]) -> tuple[str, ...] | None:
@@ -152,9 +157,6 @@ _HINTS = {
         for name in ("variables", "reasoning", "tool_choice", "required_schema", "prompt")
     },
 }
-WRITE_PROMPT = " To write the prompt here, give instructions=."  # where a name is needed
-_OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps", "max_seconds")
-"""The arguments of the short form, in the order of the fields."""
 
 
 @refuse_fields(_HINTS)
@@ -411,9 +413,6 @@ def keeper_of(agent_id: str, user_id: str | None) -> str:
     return f"{agent_id}/{user_id}"
 
 
-_ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
     """The ids and limits of an agent's home tools in a thread.
@@ -451,9 +450,6 @@ def user_of_keeper(keeper: str) -> str | None:
 def agent_id_of(entity_id: str) -> str:
     """Return the agent id that belongs to an entity id. The agent need not exist."""
     return f"agt_{entity_id.removeprefix('ent_')}"
-
-
-_DIGITS = 20
 
 
 def is_declared_id(agent_id: str) -> bool:

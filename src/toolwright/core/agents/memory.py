@@ -26,6 +26,12 @@ LONGEST_LABEL, LONGEST_TAG = 100, 100
 """Maximum numbers of characters of a label and of a tag."""
 MOST_BLOCKS, MOST_LINKED, MOST_TAGS = 20, 20, 20
 """Maximum numbers of an agent's blocks, of linked blocks of other agents, and of a passage's tags."""
+CANDIDATES, MOST_FOUND = 100, 20
+"""Maximum numbers of candidates to rank (the newest), and of passages in a search result."""
+LONGEST_QUERY, MOST_QUERY_WORDS = 1_000, 16
+"""Maximum numbers of characters and of words of a query."""
+RANK_OFFSET = 60
+"""Constant added to a rank before inversion, so that one first place does not outweigh two good ranks."""
 
 
 @value
@@ -131,13 +137,6 @@ def _check_size(where: str, text: str, most: int) -> None:
     if size > most:
         raise invalid_value(where, f"has {size} bytes in UTF-8; {most} are allowed")
 
-
-CANDIDATES, MOST_FOUND = 100, 20
-"""Maximum numbers of candidates to rank (the newest), and of passages in a search result."""
-LONGEST_QUERY, MOST_QUERY_WORDS = 1_000, 16
-"""Maximum numbers of characters and of words of a query."""
-RANK_OFFSET = 60
-"""Constant added to a rank before inversion, so that one first place does not outweigh two good ranks."""
 
 _UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # characters that some full-text indexes ignore
 

@@ -45,6 +45,11 @@ _NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
+"""Maximum numbers of goals, memories and plans of an agent."""
+LONGEST_TEXT, LONGEST_NAME = 4_000, 200
+"""Maximum numbers of characters of a description, value or instruction, and of a name, key, status or priority."""
+LONGEST_ID = 64
 
 
 @value
@@ -196,12 +201,6 @@ def _invalid(field: str, message: str) -> InvalidRequest:
 def _brief_repr(value: object) -> str:
     return brief(repr(value), 200)
 
-
-MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
-"""Maximum numbers of goals, memories and plans of an agent."""
-LONGEST_TEXT, LONGEST_NAME = 4_000, 200
-"""Maximum numbers of characters of a description, value or instruction, and of a name, key, status or priority."""
-LONGEST_ID = 64
 
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
 

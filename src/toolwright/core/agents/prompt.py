@@ -28,6 +28,15 @@ from toolwright.core.tools.relations import AgentTool, SubagentToolConfig, Subpr
 from toolwright.core.tools.tool import Tool, as_tools
 
 _MOST_TOKENS = 2**31
+MOST_PARALLEL = 100  # maximum number of calls of one answer that run at once
+LEAST_TOKENS = 1_000
+ANSWER_TOKENS = 16_384  # reserved for an answer if the model settings do not limit it
+MOST_INSTRUCTIONS = 20_000  # characters
+_CONTEXT_HINTS = {
+    "max_messages": "A context is counted in tokens: give max_tokens=.",
+    "tokens": "Give max_tokens=.",
+    "model": "The model that summarizes is summarize_with=.",
+}
 
 
 def declared_settings(subject: str, declared: object) -> ModelSettings | None:
@@ -83,9 +92,6 @@ _RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
 """The condition of each setting, as a message and as a predicate."""
 
 
-MOST_PARALLEL = 100  # maximum number of calls of one answer that run at once
-
-
 def check_parallel(subject: str, parallel: object) -> None:
     """Raise `DefinitionError` unless the value is None or a valid number of concurrent calls."""
     if parallel is not None and not _whole_number(1, MOST_PARALLEL + 1)(parallel):
@@ -94,17 +100,7 @@ def check_parallel(subject: str, parallel: object) -> None:
         )
 
 
-LEAST_TOKENS = 1_000
-ANSWER_TOKENS = 16_384  # reserved for an answer if the model settings do not limit it
-MOST_INSTRUCTIONS = 20_000  # characters
-
 SummaryModel: TypeAlias = str | Model | object | None
-
-_CONTEXT_HINTS = {
-    "max_messages": "A context is counted in tokens: give max_tokens=.",
-    "tokens": "Give max_tokens=.",
-    "model": "The model that summarizes is summarize_with=.",
-}
 
 
 @refuse_fields(_CONTEXT_HINTS)

@@ -12,6 +12,18 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, CutReason, RunStatus, StopReason, Usage
 from toolwright.core.value import value
 
+__all__ = [
+    "CallDone",
+    "CallProgress",
+    "CallStarted",
+    "CallWaiting",
+    "RunDone",
+    "RunEvent",
+    "StepDone",
+    "TextDelta",
+    "TextReset",
+]
+
 
 @value
 class RunResult:
@@ -49,19 +61,6 @@ def last_text(messages: tuple[Message, ...]) -> str:
     return next(
         (each.content for each in reversed(messages) if each.role == "assistant" and each.content), ""
     )
-
-
-__all__ = [
-    "CallDone",
-    "CallProgress",
-    "CallStarted",
-    "CallWaiting",
-    "RunDone",
-    "RunEvent",
-    "StepDone",
-    "TextDelta",
-    "TextReset",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ Branch: TypeAlias = list[jsonschema_rs.ValidationError]
 OUT_OF_RANGE = "is out of the range of numbers"
 _MAX_SHOWN = 300
 _LONGEST_SENT = 60  # characters of a sent value that an error quotes
+_MOST_WAYS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +199,6 @@ def _constants(error: jsonschema_rs.ValidationError) -> list[Any]:  # JSON, type
             return options
         case _:
             return []
-
-
-_MOST_WAYS = 5
 
 
 def _distance(branch: Branch) -> tuple[int, int, int]:

@@ -22,6 +22,24 @@ from toolwright.core.text import brief, sentence
 _MOST_WHY = 500  # maximum characters of a reason
 _MOST_PLACE = 200  # maximum characters of a path, or of a name
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
+MOST_AT_ONCE = 10_000
+"""Maximum number of subschemas that validate one and the same value."""
+MOST_VISITS = 1_000_000
+"""Maximum number of visits of one validation: less than a tenth of a second."""
+MOST_ERROR_VISITS = 10_000
+"""Maximum number of visits for which all errors are collected, which costs a hundred times more than a validation."""
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_CONDITIONS = ("not", "if", "then", "else")
+_DEPENDENT = ("dependentSchemas", "dependencies")
+_LINKS = ("$ref", "$dynamicRef", "$recursiveRef")
+_OF_PROPERTIES = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_OF_ITEMS = ("additionalItems", "contains", "unevaluatedItems")
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_NAMES = ("$id", "id", "$anchor", "$dynamicAnchor")
+_NOWHERE = "json://toolwright.invalid/"
+_DEFINITIONS = "#/$defs/"
+_ROOT = "json://toolwright.invalid/schema"
+"""Base URI of the schema's own references. Its host and path allow resolving a relative `$id`."""
 
 
 class InvalidSchema(Exception):
@@ -146,24 +164,8 @@ def _referring(schema: JSON, why: str) -> Path:
     return ()
 
 
-MOST_AT_ONCE = 10_000
-"""Maximum number of subschemas that validate one and the same value."""
-MOST_VISITS = 1_000_000
-"""Maximum number of visits of one validation: less than a tenth of a second."""
-MOST_ERROR_VISITS = 10_000
-"""Maximum number of visits for which all errors are collected, which costs a hundred times more than a validation."""
-
-_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
-_CONDITIONS = ("not", "if", "then", "else")
-_DEPENDENT = ("dependentSchemas", "dependencies")
-_LINKS = ("$ref", "$dynamicRef", "$recursiveRef")
-_OF_PROPERTIES = ("additionalProperties", "unevaluatedProperties", "propertyNames")
-_OF_ITEMS = ("additionalItems", "contains", "unevaluatedItems")
-_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
-_NAMES = ("$id", "id", "$anchor", "$dynamicAnchor")
 _ANCHORS = frozenset({"$anchor", "$dynamicAnchor"})
 _OF_JSON_SCHEMA = re.compile(r"https?://json-schema\.org/")
-_NOWHERE = "json://toolwright.invalid/"
 
 
 class Weight:
@@ -435,7 +437,6 @@ def _referred(schema: JSON) -> Iterator[str]:
                 yield reference[len(_DEFINITIONS) :]
 
 
-_DEFINITIONS = "#/$defs/"
 _NOISE = frozenset({"title", "discriminator"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE = frozenset(
@@ -459,8 +460,6 @@ def _inside(key: str, value: JSON, path: Path, change: Callable[[JSON, Path], JS
     return change(value, path) if key in _SINGLE else value
 
 
-_ROOT = "json://toolwright.invalid/schema"
-"""Base URI of the schema's own references. Its host and path allow resolving a relative `$id`."""
 Subschema: TypeAlias = tuple[JSON, str]
 """A subschema, and the pointer to it (`#/properties/a`)."""
 

@@ -36,6 +36,7 @@ from toolwright.core.text import sentence
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments):\s*$")
 _HEADING = re.compile(r"^[A-Z][A-Za-z ]*:\s*$")
 _ENTRY = re.compile(r"^\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
+_NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
 
 def first_paragraph(doc: str | None) -> str:
@@ -75,7 +76,6 @@ Handler: TypeAlias = Function
 
 _YIELDS = frozenset({dis.opmap["YIELD_VALUE"], dis.opmap["SEND"]})
 _SCALARS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
-_NO_ARGUMENTS: JSONObject = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,11 @@ from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import plain
 from toolwright.core.text import pydantic_reason, sentence
 
+ALLOWED = (
+    "str, int, float, bool, None, Literal, an Enum of texts, Optional, Union, list[T], dict[str, T], "
+    "a BaseModel, a TypedDict or a dataclass"
+)
+
 
 def adapter_of(annotation: Any, what: str) -> pydantic.TypeAdapter[object]:  # any annotation
     """Return the adapter of a type. Raises `DefinitionError`, whose message begins with `what`."""
@@ -80,10 +85,6 @@ def _bare(member: Any) -> Any:  # any annotation
 Annotation: TypeAlias = Any  # Python has no static type for annotations
 """A type annotation."""
 
-ALLOWED = (
-    "str, int, float, bool, None, Literal, an Enum of texts, Optional, Union, list[T], dict[str, T], "
-    "a BaseModel, a TypedDict or a dataclass"
-)
 _SCALARS = (str, int, bool, type(None))
 _QUALIFIERS = (
     typing.Required, typing.NotRequired, typing_extensions.Required, typing_extensions.NotRequired,

@@ -34,6 +34,21 @@ from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, parse_
 from toolwright.core.json_value import JSON, JSONObject, Path, dumps, has_more_values, plain
 from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_ERRORS
 
+_LEVELS = 6
+"""Levels of a value that are checked where the schema does not constrain it; deeper values are checked in Python."""
+_DEEPEST = 32
+"""Levels of a schema that are followed; together with `_LEVELS` far less than `MAX_NESTING`."""
+_MOST_PARTS = 2_000
+"""Maximum number of schema parts examined, counting a referenced part each time; a larger schema has no check."""
+_ELSEWHERE = ("$ref", "anyOf", "oneOf")
+_ANYTHING: JSONObject = {}
+_OTHERS: list[JSON] = ["null", "string", "boolean", "array", "object"]
+_ANY_FLOAT, _NO_FLOAT = "any-float", "no-float"
+EXACT = 1_000
+"""Maximum number of JSON values for which all errors of arguments are reported."""
+_LARGEST = 10**308
+"""Largest integer that fits into a float."""
+
 
 def normalize(subschemas: Subschemas, value: JSONObject) -> JSONObject:
     """Return a validated value with its numbers in the form that the schema requires.
@@ -159,22 +174,11 @@ def types_of(schema: JSONObject) -> list[str]:
 
 NumberCheck: TypeAlias = Callable[[JSON], bool]
 
-_LEVELS = 6
-"""Levels of a value that are checked where the schema does not constrain it; deeper values are checked in Python."""
-
-_DEEPEST = 32
-"""Levels of a schema that are followed; together with `_LEVELS` far less than `MAX_NESTING`."""
-
-_MOST_PARTS = 2_000
-"""Maximum number of schema parts examined, counting a referenced part each time; a larger schema has no check."""
 
 _OWN = frozenset(
     {"type", "enum", "const", "properties", "additionalProperties", "items", "prefixItems", "allOf"}
 )
 _ENTANGLED = frozenset({"allOf", "patternProperties", "prefixItems"})
-_ELSEWHERE = ("$ref", "anyOf", "oneOf")
-_ANYTHING: JSONObject = {}
-_OTHERS: list[JSON] = ["null", "string", "boolean", "array", "object"]
 _FINITE: JSONObject = {"type": ["number", *_OTHERS], "minimum": -(2**63), "maximum": 2**63 - 1}
 """Numbers compared with 64-bit integers, ten times faster than with others; infinity has no type."""
 _WHOLE: JSONObject = {"type": ["integer", *_OTHERS]}
@@ -185,7 +189,6 @@ _SCALARS: dict[JSON, JSONObject] = {
     "integer": _WHOLE,
     "number": _FINITE,
 }
-_ANY_FLOAT, _NO_FLOAT = "any-float", "no-float"
 
 
 def compile_number_check(subschemas: Subschemas) -> NumberCheck:
@@ -301,9 +304,6 @@ class _Compiler:
             raise _TooLarge
 
 
-EXACT = 1_000
-"""Maximum number of JSON values for which all errors of arguments are reported."""
-
 _TOO_FEW = (Kind.Required, Kind.MinItems, Kind.MinProperties, Kind.Contains)
 
 
@@ -387,9 +387,6 @@ def _size(value: Any, path: Iterable[str | int]) -> int:  # JSON, traversed by a
         value = value[step]
     return len(value)
 
-
-_LARGEST = 10**308
-"""Largest integer that fits into a float."""
 
 RawArguments = str | bytes | Mapping[str, object]
 """Arguments as received: JSON text, or an object parsed from it."""

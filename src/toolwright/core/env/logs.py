@@ -16,6 +16,12 @@ from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import ServerFailed, ToolwrightError
 from toolwright.core.text import brief, error_text, escaped, sentence, spelled_out
 
+MOST_LOGGED = 20_000
+"""Maximum characters of a line, and of a traceback, which ends with the exception's message."""
+MOST_TOLD = 10_000  # distinct messages that are logged once per process
+_told: set[tuple[object, ...]] = set()
+T = TypeVar("T")
+
 
 class _Secrets:
     """The secrets of a block: the current secrets, and after its end those known at its end.
@@ -47,13 +53,6 @@ CALL_ID: ContextVar[str | None] = ContextVar("toolwright_call_id", default=None)
 _PLACE: ContextVar[LogContext | None] = ContextVar("toolwright_log_place", default=None)
 _SECRETS: ContextVar[_Secrets | None] = ContextVar("toolwright_secrets", default=None)
 _FORMATTER = logging.Formatter()
-
-
-MOST_LOGGED = 20_000
-"""Maximum characters of a line, and of a traceback, which ends with the exception's message."""
-MOST_TOLD = 10_000  # distinct messages that are logged once per process
-_told: set[tuple[object, ...]] = set()
-T = TypeVar("T")
 
 
 def is_first(*what: object) -> bool:

@@ -35,6 +35,8 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
 
 Order: TypeAlias = Literal["oldest_first", "newest_first"]
+SELDOM = 300.0  # seconds between two log lines about a continuing outage
+FLAPPING = 60.0  # seconds after a log line within which no other outage is logged, unless it lasts longer
 
 
 @value
@@ -335,8 +337,6 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
 
-SELDOM = 300.0  # seconds between two log lines about a continuing outage
-FLAPPING = 60.0  # seconds after a log line within which no other outage is logged, unless it lasts longer
 UNSEEN = 2 * LONGEST_DELAY  # seconds without a failure after which an outage counts as ended
 
 log = logger("toolwright.journal")

@@ -27,6 +27,11 @@ from toolwright.core.threads.run import Run, Step
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import value
 
+IDLE = (
+    "No living process executes the runs of this database: start one with `toolwright work`, or with "
+    "`toolwright serve` without --no-work."
+)
+
 
 @value
 class Wake:
@@ -42,10 +47,6 @@ class Wake:
 
 
 ALIVE = timedelta(seconds=10)  # since the last heartbeat of a node
-IDLE = (
-    "No living process executes the runs of this database: start one with `toolwright work`, or with "
-    "`toolwright serve` without --no-work."
-)
 
 
 @value

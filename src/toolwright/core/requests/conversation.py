@@ -40,6 +40,7 @@ _REFERENCES = (
     "that is there."
 )
 _INSTANCES = "The instances are {names}; a call names the one that it is for in `_instance`."
+ANY: JSONObject = {}
 
 
 def system_of(request: RequestForm, tools: Sequence[Tool]) -> str:
@@ -165,9 +166,6 @@ def _results(results: Sequence[Message]) -> Message:
         attachments=files,
         created_at=first.created_at,
     )
-
-
-ANY: JSONObject = {}
 
 
 @value

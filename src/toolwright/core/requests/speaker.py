@@ -31,6 +31,11 @@ from toolwright.core.tools.registry import resolve
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed, value
 
+OBJECT = "object:"
+"""Prefix of a model object in a stored request; the id of its thread or agent follows."""
+REMEMBERED = 1_000
+"""Maximum number of solved requests whose objects are kept."""
+
 
 @value
 class Solution:
@@ -154,12 +159,6 @@ def _arguments(call: JSONObject, tool: Tool) -> JSONObject:
     """Return the arguments of a call. For a tool without its own schema, meta-properties are removed."""
     added = ("_tool",) if tool.meta is not None else ("_tool", REASONING)
     return {name: each for name, each in call.items() if name not in added}
-
-
-OBJECT = "object:"
-"""Prefix of a model object in a stored request; the id of its thread or agent follows."""
-REMEMBERED = 1_000
-"""Maximum number of solved requests whose objects are kept."""
 
 
 class RequestAgents:

@@ -21,6 +21,13 @@ from toolwright.core.threads.message import Message
 from toolwright.core.value import value
 
 _NO_TYPES = (str, bytes, list, tuple, int, float, FunctionType, BuiltinFunctionType, MethodType)
+OUTPUT_FAULT = "output"
+"""The error code of a run whose answer did not match the declared output."""
+MOST_CORRECTIONS = 2
+"""Maximum number of consecutive corrections of an invalid answer."""
+_FENCE = "```"
+MAX_ANSWER = 10 * 1024 * 1024
+"""Maximum number of characters of an answer in JSON."""
 
 
 class ValidatorFailed(Exception):
@@ -72,15 +79,6 @@ class Output:
         Raises pydantic's `ValidationError`.
         """
         return output if self._adapter is None else self._adapter.validate_json(dumps(output))
-
-
-OUTPUT_FAULT = "output"
-"""The error code of a run whose answer did not match the declared output."""
-MOST_CORRECTIONS = 2
-"""Maximum number of consecutive corrections of an invalid answer."""
-MAX_ANSWER = 10 * 1024 * 1024
-"""Maximum number of characters of an answer in JSON."""
-_FENCE = "```"
 
 
 @value

@@ -42,6 +42,7 @@ _OLDER = re.compile(r"draft-0[1-7]|draft/2019-09")
 
 _LOOKS_LIKE_ALIAS = re.compile(r".*-[0-9a-f]{16}")
 _FOREIGN_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+_TOLD: Mapping[str, str] = {"not": "no such object", "enum": "one of these", "const": "this"}
 
 
 def alias_of(name: str) -> str:
@@ -417,9 +418,6 @@ class _Root:
         ):
             copy["additionalProperties"] = False
         return copy
-
-
-_TOLD: Mapping[str, str] = {"not": "no such object", "enum": "one of these", "const": "this"}
 
 
 def _any_of(forms: Sequence[JSON]) -> JSON:

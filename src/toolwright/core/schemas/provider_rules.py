@@ -40,6 +40,8 @@ _ANTHROPIC = frozenset[Provider]({"anthropic"})
 
 Broken: TypeAlias = Callable[[ToolDefinition], str | None]
 """Returns the path in the schema that breaks a rule, such as `properties.a`, or None."""
+_MARK = "."
+"""Appended to a key that looks like an alias but is not one."""
 
 
 @value
@@ -236,8 +238,6 @@ PROVIDER_RULES: Sequence[ProviderRule] = (
 
 
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_.-]+")
-_MARK = "."
-"""Appended to a key that looks like an alias but is not one."""
 Renamed: TypeAlias = Callable[[str, Mapping[str, JSON]], str]
 
 

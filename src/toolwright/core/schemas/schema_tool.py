@@ -43,6 +43,7 @@ _OF_ALL_FIELDS = ("minProperties", "maxProperties", "const", "enum")
 _OF_OTHER_FIELDS = ("additionalProperties", "unevaluatedProperties")
 _OF_SOME_NAMES = ("patternProperties", "propertyNames")
 _BRANCHES = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
+_CHOSEN = ("_delegate", "_scopes", "_outputPath", "_instance")
 
 
 def read_schema_tool(name: str, schema: object) -> dict[str, Any]:
@@ -346,9 +347,6 @@ def _meta(name: str, root: JSONObject, properties: JSONObject, errors: _Errors) 
         choices=choices,
         definitions=definitions if isinstance(definitions, dict) else {},
     )
-
-
-_CHOSEN = ("_delegate", "_scopes", "_outputPath", "_instance")
 
 
 def _check_name(name: str, schema: JSONObject, root: JSONObject, errors: _Errors) -> None:

@@ -26,6 +26,7 @@ MAX_KEPT = 1024 * 1024
 """Maximum size in bytes of a value as JSON."""
 MAX_EVENT_TYPE = 200  # maximum number of characters
 _LARGEST = 2**63 - 1  # the largest integer that every journal can store
+_HUGE = 2**1000  # well within the range of a float
 
 
 def text(what: str, value: object) -> str:
@@ -129,9 +130,6 @@ def event(kind: object, content: JSON) -> tuple[str, JSON]:
             f"Events of the type {str.__str__(kind)!r} are reserved for the runtime. Choose another type."
         )
     return str.__str__(kind), json.loads(dumps(content))
-
-
-_HUGE = 2**1000  # well within the range of a float
 
 
 def _number(name: str, value: object) -> int | float:

@@ -18,6 +18,10 @@ CodeStatus: TypeAlias = Literal["success", "error", "terminated"]
 LogLevel: TypeAlias = Literal["debug", "log", "info", "warn", "error"]
 HostFunction: TypeAlias = Callable[..., object]
 """A function of the host that the code can call. It returns JSON, or an awaitable of JSON."""
+_OWN_FAULTS = ("error", "result", "exited")
+LANGUAGES: Mapping[Language, str] = {"typescript": "main.ts", "javascript": "main.js", "python": "main.py"}
+"""The languages, with the default file name of the code."""
+_HUMPS = {"memoryLimitBytes": "memory_limit_bytes"}
 
 
 @value
@@ -106,9 +110,6 @@ def ended(error: CodeError) -> CodeResult:
     return CodeResult(status="error" if error.code in _OWN_FAULTS else "terminated", error=error)
 
 
-_OWN_FAULTS = ("error", "result", "exited")
-
-
 class CodeHandle(Protocol):
     """Code in execution. Await it for the outcome.
 
@@ -146,12 +147,9 @@ class Sandbox(Protocol):
         ...
 
 
-LANGUAGES: Mapping[Language, str] = {"typescript": "main.ts", "javascript": "main.js", "python": "main.py"}
-"""The languages, with the default file name of the code."""
 _NAME = re.compile(r"[A-Za-z_$@][\w$@.-]{0,99}(/[\w$@.-]{1,100})?", re.ASCII)
 _GLOBAL = re.compile(r"[A-Za-z_$][\w$]{0,99}", re.ASCII)
 _FILENAME = re.compile(r"[^\x00-\x1f\x7f:\"<>|?*\\]{1,200}")
-_HUMPS = {"memoryLimitBytes": "memory_limit_bytes"}
 _Reader: TypeAlias = Callable[[object], object]
 
 

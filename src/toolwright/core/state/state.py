@@ -28,6 +28,10 @@ ELICIT = "elicit"
 
 ELICIT_TIMEOUT = 3600.0
 """Seconds within which a question must be answered."""
+SAMPLE = "sample"
+"""Name of the calls that the agent's model answers."""
+MOST_MESSAGES = 1_000
+_SPEAKERS = ("user", "assistant")
 
 
 @value
@@ -91,13 +95,6 @@ def question_of(call: Call) -> JSONObject | None:
         return None
     arguments = json.loads(call.arguments)
     return arguments if "requestedSchema" in arguments or "url" in arguments else None
-
-
-SAMPLE = "sample"
-"""Name of the calls that the agent's model answers."""
-
-MOST_MESSAGES = 1_000
-_SPEAKERS = ("user", "assistant")
 
 
 @value

@@ -17,6 +17,11 @@ _REASON: JSONObject = {"type": "string", "description": "Why this tool is called
 _NULL: JSONObject = {"type": "null"}
 _JOINT = ("enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if")
 """Keywords that null would also have to satisfy, in addition to `type`."""
+_UNSAID = (
+    "allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "patternProperties",
+    "propertyNames", "unevaluatedProperties", "unevaluatedItems", "contains", "prefixItems",
+)  # fmt: skip
+_TYPED = ("type", "enum", "const", "$ref", "anyOf")
 
 
 def compose(
@@ -160,13 +165,6 @@ def _nullable(schema: JSONObject) -> JSONObject:
 def _is_nullable(schema: JSONObject) -> bool:
     """Return whether the schema is a plain `type` to which null can be added."""
     return isinstance(schema.get("type"), str) and not any(key in schema for key in _JOINT)
-
-
-_UNSAID = (
-    "allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "patternProperties",
-    "propertyNames", "unevaluatedProperties", "unevaluatedItems", "contains", "prefixItems",
-)  # fmt: skip
-_TYPED = ("type", "enum", "const", "$ref", "anyOf")
 
 
 def closed_form(schema: JSONObject) -> JSONObject:

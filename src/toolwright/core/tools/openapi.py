@@ -27,6 +27,7 @@ log = logging.getLogger("toolwright.openapi")
 Effect: TypeAlias = Literal["read_only", "idempotent", "destructive", "none"]
 DESCRIPTION = 1_000
 """Default maximum number of characters of a description: providers reject longer ones, and models read all of it."""
+_IN_PYTHON = {"baseUrl": "base_url", "maxDescription": "max_description"}
 
 
 class OnlyForm(Form):
@@ -211,9 +212,6 @@ def openapi(
         raise DefinitionError(sentence(f"tw.openapi: {where} {form_error(first)}")) from None
     api = _load(source, form)
     return _tools(api)
-
-
-_IN_PYTHON = {"baseUrl": "base_url", "maxDescription": "max_description"}
 
 
 def _load(source: object, form: ApiForm) -> Api:

@@ -20,6 +20,7 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import value
 
 _log = logger("toolwright.pipeline")
+_NAMES_SHOWN = 50
 
 
 @value
@@ -38,8 +39,6 @@ class PreparedCall:
 
 INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
 """Carriers whose executor executes the call itself, so the tool's timeout is enforced here."""
-
-_NAMES_SHOWN = 50
 
 
 class Executor(Protocol):

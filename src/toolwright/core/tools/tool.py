@@ -39,6 +39,14 @@ _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
     "langchain": ("LangChain", "langchain"),
 }
 """Display names, and the extras that install the required packages."""
+_TAKEN_BY: Mapping[str, str] = {
+    "langchain_core": "from_langchain",
+    "pydantic_ai": "from_pydantic_ai",
+    "agents": "from_openai_agents",
+}
+FUNCTION_TIMEOUT = 300.0
+_FLAGS = ("visible", "is_async", "read_only", "idempotent", "destructive", "lenient")
+_LONGEST = 1e9  # seconds, about thirty years: a deadline that a date can represent
 
 
 def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) -> Callable[..., Any]:
@@ -52,13 +60,6 @@ def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) 
     except ImportError as error:
         called, extra = _FRAMEWORKS[framework]
         raise missing_extra(f"A tool of {called}", extra, error) from error
-
-
-_TAKEN_BY: Mapping[str, str] = {
-    "langchain_core": "from_langchain",
-    "pydantic_ai": "from_pydantic_ai",
-    "agents": "from_openai_agents",
-}
 
 
 def check_foreign(value: object) -> None:
@@ -75,7 +76,6 @@ def check_foreign(value: object) -> None:
 Kind: TypeAlias = Literal[
     "function", "prompt", "agent", "gateway", "external", "space", "internal", "mcp", "latent", "delegate"
 ]
-FUNCTION_TIMEOUT = 300.0
 _TIMEOUTS: Mapping[Kind, float] = {
     "function": FUNCTION_TIMEOUT,
     **dict.fromkeys(("gateway", "external", "space", "mcp"), OUTSIDE_TIMEOUT),
@@ -85,8 +85,6 @@ _WAITING: frozenset[Kind] = frozenset({"external", "space"})
 _SHOWN: frozenset[Kind] = frozenset({"gateway", "external", "space"})
 _CONFIGURED: frozenset[Kind] = frozenset({"gateway", "external", "space", "internal"})
 _NAMED_ELSEWHERE: frozenset[Kind] = frozenset({*_CONFIGURED, "mcp"})
-_FLAGS = ("visible", "is_async", "read_only", "idempotent", "destructive", "lenient")
-_LONGEST = 1e9  # seconds, about thirty years: a deadline that a date can represent
 _BY_KIND = float("nan")  # compared by identity; any other NaN is rejected
 _SHOWN_BY_KIND = cast("bool", object())  # likewise
 _CONFORMING = re.compile(r"[a-z][a-z0-9_]{0,63}")

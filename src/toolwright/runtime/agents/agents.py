@@ -48,6 +48,9 @@ from toolwright.wire.space import member_removed_event
 LONGEST_NAME = 200  # characters
 # the parts of a configuration that are separate rows, encrypted if they are secrets
 VALUES = ("env", "tenvs")
+COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
+"""Providers that are known to exist. Others require importing their library, which takes a second."""
+REMEMBERED = 1_000  # revisions of configured agents that are cached as active agents
 
 
 def check_name(name: object) -> None:
@@ -148,11 +151,6 @@ def within_config(error: dict[str, str]) -> dict[str, str]:
     """Return an error of a configuration, with its path in the request."""
     path = f"config.{error['path']}" if error["path"] else "config"
     return {"path": path, "message": error["message"]}
-
-
-COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
-"""Providers that are known to exist. Others require importing their library, which takes a second."""
-REMEMBERED = 1_000  # revisions of configured agents that are cached as active agents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ NEXT = "next"
 """The field of a delivered message that lists the entities whose turns follow this agent's."""
 
 log = logger("toolwright.runtime")
+LONGEST_NAME = 200  # characters
 
 
 class Deliveries:
@@ -215,9 +216,6 @@ class Rounds:
         if message is None or message.space_id != event.content.get("spaceId"):
             return None
         return message.content
-
-
-LONGEST_NAME = 200  # characters
 
 
 class Inboxes(Carried):

@@ -50,6 +50,9 @@ from toolwright.runtime.agents.inboxes import Deliveries
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import EffectCommits, Services, by_kind, can_be_id, page
 
+T = TypeVar("T", bound=Record)
+C = TypeVar("C")
+
 
 async def person_of(store: Store, user_id: str) -> str:
     """Return the id of the person to whom a thread with that user belongs.
@@ -83,10 +86,6 @@ class Keepers:
         """Return the ids of the people for whom the agent stores data, up to 1,000."""
         keeper_ids = await self._store.agents.keepers_in_use((await self._agents.get(agent)).id)
         return [user_id for each in keeper_ids if (user_id := user_of_keeper(each)) is not None]
-
-
-T = TypeVar("T", bound=Record)
-C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,13 @@ LEAST_ALIKE = 0.1
 """Minimum cosine similarity of a query and a passage: unrelated texts have less."""
 
 _FARTHEST = math.sqrt(2 * (1 - LEAST_ALIKE))
+log = logging.getLogger("toolwright.runtime")
+PATIENCE, BATCH_PATIENCE = 3.0, 30.0
+"""Seconds that a call waits for the embedder, and that housekeeping waits for a batch."""
+BATCH, MOST_FILLED = 32, 10_000
+"""Passages that housekeeping embeds per request, and per hour."""
+LONGEST_FILL = 600.0  # maximum seconds per hour; other housekeeping waits for it
+PAGE = 500  # vectors that are read and compared together: 3 MB at 1,536 numbers each, 12 ms of a thread
 
 
 @value
@@ -97,16 +104,6 @@ def _in_order(floats: "array[float]") -> "array[float]":
     if byteorder == "big":
         floats.byteswap()
     return floats
-
-
-log = logging.getLogger("toolwright.runtime")
-
-PATIENCE, BATCH_PATIENCE = 3.0, 30.0
-"""Seconds that a call waits for the embedder, and that housekeeping waits for a batch."""
-BATCH, MOST_FILLED = 32, 10_000
-"""Passages that housekeeping embeds per request, and per hour."""
-LONGEST_FILL = 600.0  # maximum seconds per hour; other housekeeping waits for it
-PAGE = 500  # vectors that are read and compared together: 3 MB at 1,536 numbers each, 12 ms of a thread
 
 
 class Semantics:

@@ -13,6 +13,8 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.agents.agents import Agents
 
+REMEMBERED = 1_000  # active agents with their tools
+
 
 class UnknownAgent(str):
     """The reason why an agent cannot run: this process's app does not declare it, but another process's app can."""
@@ -76,9 +78,6 @@ class Speakers:
             return await in_thread_if_large(thread.arguments, self._requests.agent, thread)
         except (InvalidRequest, DefinitionError) as error:
             return error.message
-
-
-REMEMBERED = 1_000  # active agents with their tools
 
 
 class BuiltinTools:

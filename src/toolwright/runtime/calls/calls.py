@@ -46,6 +46,10 @@ from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
 SHOWN = 2_000  # characters of edited arguments that the model reads
+INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
+CANCELLED = "Run cancelled while this call was running; its effect is unknown."
+STATE_PER_UNIT = 1024 * 1024
+"""Maximum characters of JSON that one unit writes to the state and reads from it: some tens of milliseconds."""
 
 
 def answer_message(
@@ -112,10 +116,6 @@ INLINE_EXECUTORS: Mapping[Kind, InlineExecutor] = {
 """The decision order of a call (S3, D8). Executors that use HTTP are not listed: `Tool.carrier` names them."""
 
 
-INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
-CANCELLED = "Run cancelled while this call was running; its effect is unknown."
-
-
 @dataclass(frozen=True, slots=True)
 class AbandonedCallResults:
     """The results of calls whose run ends before they do: `what` happened, and text and code for `running` calls.
@@ -137,10 +137,6 @@ class AbandonedCallResults:
     def unapproved(self) -> ToolResult:
         """Return the result of a call that waited for an approval when its run ended."""
         return ToolResult.fail(f"{self.what} before this call was approved.", error_code="not_begun")
-
-
-STATE_PER_UNIT = 1024 * 1024
-"""Maximum characters of JSON that one unit writes to the state and reads from it: some tens of milliseconds."""
 
 
 class Calls:

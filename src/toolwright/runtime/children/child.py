@@ -40,6 +40,9 @@ from toolwright.wire.event import outcome_event, run_event, subagent_event
 from toolwright.wire.result import model_text, result_to_json
 
 REQUEST_LIFE = timedelta(hours=24)
+FAILED, CANCELLED = "The session failed.", "The session was cancelled."
+NO_ANSWER = "The session reached its step limit without an answer."
+NO_TIME = "The session reached its time limit without an answer."
 
 
 @value
@@ -197,11 +200,6 @@ def _file(thread_id: str, stored: Sequence[Any], clock: Clock) -> File:  # as se
         height=height,
         created_at=clock.now(),
     )
-
-
-FAILED, CANCELLED = "The session failed.", "The session was cancelled."
-NO_ANSWER = "The session reached its step limit without an answer."
-NO_TIME = "The session reached its time limit without an answer."
 
 
 class ChildReports:

@@ -26,6 +26,7 @@ from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.wire.event import subagent_event
 
 LOOK_AGAIN = 1.0  # seconds until this process checks again whether it drives the journal
+BATCH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,9 +275,6 @@ def _brought(agents: Sequence[ActiveAgent]) -> frozenset[str]:
     voices = [active for each in agents for active in each.voices]
     layers = [layer for active in voices for layer in (*active.env, *active.tool_env.values())]
     return frozenset([name for layer in layers for name in layer])
-
-
-BATCH = 100
 
 
 async def drop_expired(store: Store, clock: Clock, new_id: NewId) -> int:

@@ -30,6 +30,12 @@ REMEMBERED = 1_000  # active agents with their computed tools
 
 LifecycleTools = Callable[[Sequence[AgentCall], Sequence[AgentCall]], Sequence[Tool]]
 """The tools for resumable agents: given the existing agents, and those of which a child can be created."""
+_PATHS: JSONObject = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Paths of files of this thread to copy to it.",
+}
+MOST_GROUPS = 100  # maximum children of one relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +195,6 @@ def lifecycle_tools(relations: Sequence[AgentCall], free: Sequence[AgentCall]) -
     return [create, message]
 
 
-_PATHS: JSONObject = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "Paths of files of this thread to copy to it.",
-}
-
-
 def _agent_line(each: AgentCall) -> str:
     """Return a line that describes an agent and the schema of its arguments."""
     schema_text = "" if each.schema is None else f" Its arguments, by JSON Schema: {readable(each.schema)}"
@@ -208,9 +207,6 @@ def _text(description: str | None = None) -> JSONObject:
 
 def _object(properties: JSONObject, required: list[JSON]) -> JSONObject:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-MOST_GROUPS = 100  # maximum children of one relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.wire.text import readable
 
+A_MESSAGE = 1_000  # characters whose processing takes as long as the message itself
+MOST_OFF = 5  # maximum factor between a provider's count and the estimate: larger differences are ignored
+
 
 def arranged(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with every call's result directly after it, in the order of the calls.
@@ -161,8 +164,6 @@ def _user_text(message: Message, side: SideConfig | None, went_well: Container[s
 _Shown: TypeAlias = tuple[object, object, int, list[Message]]
 _Counted: TypeAlias = tuple[Sequence[Message], bool, int, "blake2b"]
 _NOTHING_COUNTED: _Counted = ((), False, 0, blake2b(digest_size=16))
-A_MESSAGE = 1_000  # characters whose processing takes as long as the message itself
-MOST_OFF = 5  # maximum factor between a provider's count and the estimate: larger differences are ignored
 
 
 def is_mixed(messages: Sequence[Message]) -> bool:

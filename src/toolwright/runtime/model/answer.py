@@ -19,6 +19,15 @@ from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 
+MOST_WORDS = 200  # maximum characters of the model name and finish reason in an answer
+_CUT = "cut_"
+"""Prefix of the ids of answers that are not whole."""
+MOST_CUT = 2
+"""Maximum number of consecutive answers with cut calls after which the model is asked again."""
+EMPTY = "Your last answer was empty. Give your answer."
+CORRECTION = "fix_"
+"""Prefix of the ids of messages that tell the model what is wrong with its last answer."""
+
 
 def new_call(
     context: RunContext,
@@ -58,9 +67,6 @@ def new_call(
         parent_id=parent_id,
         created_at=at,
     )
-
-
-MOST_WORDS = 200  # maximum characters of the model name and finish reason in an answer
 
 
 _NUMBER = (int, float)
@@ -137,15 +143,6 @@ def sent_with(frame: Frame, response: ModelResponse) -> Sent | None:
     """Return the record of the answered request, with the token count of the provider."""
     counted = response.usage.input_tokens or None
     return frame.sent if frame.sent is None or counted is None else changed(frame.sent, counted=counted)
-
-
-_CUT = "cut_"
-"""Prefix of the ids of answers that are not whole."""
-MOST_CUT = 2
-"""Maximum number of consecutive answers with cut calls after which the model is asked again."""
-EMPTY = "Your last answer was empty. Give your answer."
-CORRECTION = "fix_"
-"""Prefix of the ids of messages that tell the model what is wrong with its last answer."""
 
 
 def is_asked_again(messages: Sequence[Message], run_id: str, response: ModelResponse) -> bool:

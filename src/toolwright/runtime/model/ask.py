@@ -47,6 +47,9 @@ SLACK = (
 
 log = logger("toolwright.models")
 EDITED_TOO_OFTEN = "The conversation was changed repeatedly while it was shortened."
+MOST_HELD = 0.02  # seconds for which a long answer is read without letting others run
+ANSWER_LIMITS = (600.0, 3600.0)
+"""Maximum seconds without an event within an answer, and maximum seconds of a whole answer."""
 
 
 def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, seconds: float) -> None:
@@ -55,9 +58,6 @@ def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, second
         model, active.agent.name, seconds, response.usage.input_tokens, response.usage.output_tokens,
         quantity(len(response.calls), "call"),
     )  # fmt: skip
-
-
-MOST_HELD = 0.02  # seconds for which a long answer is read without letting others run
 
 
 class AnswerLimit:
@@ -108,10 +108,6 @@ class AnswerLimit:
 
 class ModelRaised(Exception):
     """An error raised by a user-defined model that is not one of our errors; it has the original message."""
-
-
-ANSWER_LIMITS = (600.0, 3600.0)
-"""Maximum seconds without an event within an answer, and maximum seconds of a whole answer."""
 
 
 class ModelAnswers:

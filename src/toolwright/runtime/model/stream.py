@@ -14,6 +14,12 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import live_event, tool_event
 from toolwright.wire.text import partial_json
 
+MOST_OF_A_NAME = 200  # characters
+INTERVAL = 0.05  # seconds between two deltas of one stream
+_TEXT = -1  # the index of the text among the parts of an answer; calls have their own
+# characters; a longer text is shown by its deltas only, and each delta has at most this length
+MOST_SHOWN = 32 * 1024
+
 
 @dataclass(slots=True)
 class _Stream:
@@ -22,11 +28,6 @@ class _Stream:
     call_id: str
     speech: bool
     shown: str = ""
-
-
-# characters; a longer text is shown by its deltas only, and each delta has at most this length
-MOST_SHOWN = 32 * 1024
-MOST_OF_A_NAME = 200  # characters
 
 
 class SpaceStream:
@@ -103,11 +104,6 @@ class SpaceStream:
     def _publish(self, type_: EventType, payload: JSONObject) -> None:
         run, now = self._context.run, self._context.clock.now()
         self._bus.publish([live_event(type_, run, payload, now, self._space_id)])
-
-
-INTERVAL = 0.05  # seconds between two deltas of one stream
-
-_TEXT = -1  # the index of the text among the parts of an answer; calls have their own
 
 
 class AnswerStream:

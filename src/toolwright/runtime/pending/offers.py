@@ -29,6 +29,13 @@ BACKLOG = 2_000  # maximum number of offers queued for one reader
 MOST_BYTES = 1024 * 1024  # maximum bytes of offers queued for one reader, unless it is a single one
 OVERLAP = timedelta(seconds=60)
 """Maximum delay until a started call is visible in the journal, plus the clock difference of processes."""
+PAGE = 100  # calls per read
+PACE = 0.01  # seconds between full pages, across all readers
+LOOK_AGAIN = 2.0  # seconds between two reads of the journal
+LOOK_ABROAD = 0.5  # the same while another process drives the journal
+SPACING = 0.1  # minimum seconds between such reads
+MOST = 10_000  # maximum number of expired leases per read
+ENVELOPE = 300  # approximate bytes of an offer in addition to its arguments
 
 
 class OfferQueue:
@@ -83,15 +90,8 @@ class OfferQueue:
         await self._overrun.wait()
 
 
-PAGE = 100  # calls per read
-PACE = 0.01  # seconds between full pages, across all readers
-LOOK_AGAIN = 2.0  # seconds between two reads of the journal
-LOOK_ABROAD = 0.5  # the same while another process drives the journal
 NEWEST = timedelta(seconds=1)  # age of the calls that are read after another process has announced one
-SPACING = 0.1  # minimum seconds between such reads
-MOST = 10_000  # maximum number of expired leases per read
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-ENVELOPE = 300  # approximate bytes of an offer in addition to its arguments
 
 
 TOOLS = Topic(kind="tools", id="")

@@ -60,6 +60,11 @@ from toolwright.wire.result import error_object, is_cut, result_to_json
 S = TypeVar("S", bound=units.Settle)
 
 EXPIRED = ToolResult.fail("Tool call expired")
+log = logging.getLogger("toolwright.runtime")
+LEASES = (1.0, 3600.0)
+"""Minimum and maximum seconds for which a worker can claim a call. A worker renews the lease of a longer one."""
+APPROVED = "Tool call already approved"
+LONGEST_NAME = 200  # characters of a worker's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,15 +167,6 @@ def approval(call: Call, answer: ApprovalAnswer, arguments: str | None, token: s
         event=tool_event("tool.approved", call.id, call.name, details),
         effects=dropped_timers(call),
     )
-
-
-log = logging.getLogger("toolwright.runtime")
-
-LEASES = (1.0, 3600.0)
-"""Minimum and maximum seconds for which a worker can claim a call. A worker renews the lease of a longer one."""
-
-APPROVED = "Tool call already approved"
-LONGEST_NAME = 200  # characters of a worker's name
 
 
 class PendingCalls(Carried):

@@ -29,6 +29,8 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import source_of
 
+MOST_QUEUED = 100
+
 
 class Facts(Carried):
     """The call, its thread and the active agent."""
@@ -128,9 +130,6 @@ class Facts(Carried):
     def source(self) -> Source:
         """The source of the call's effects in spaces, for built-in tools."""
         return source_of(self._context)
-
-
-MOST_QUEUED = 100
 
 
 class NestedCalls:

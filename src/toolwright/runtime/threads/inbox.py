@@ -23,6 +23,14 @@ from toolwright.wire.text import comparable_name, is_misleading, readable, reada
 LONG = 50_000  # length in characters from which a text is cleaned in a thread
 MOST_TOGETHER = 20_000  # characters of events that are combined into one message
 PREVIEWED = 80  # characters of an event that a preview shows
+_BOUNDED: Mapping[InboxType, Sequence[str]] = {
+    "space_message": ("content",),
+    "tool_result": ("result",),
+    "plan": ("instruction",),
+    "service": ("payload",),
+    "subagent": ("result", "error", "message"),
+}
+"""The fields of an inbox event, by its type, that others wrote and that have no limit of their own."""
 
 
 def is_own(message: Message) -> bool:
@@ -124,16 +132,6 @@ def inbox_message(
         attachments=tuple([ref for event in events for ref in _refs(event.content.get("attachments"))]),
         created_at=max(event.created_at for event in events),
     )
-
-
-_BOUNDED: Mapping[InboxType, Sequence[str]] = {
-    "space_message": ("content",),
-    "tool_result": ("result",),
-    "plan": ("instruction",),
-    "service": ("payload",),
-    "subagent": ("result", "error", "message"),
-}
-"""The fields of an inbox event, by its type, that others wrote and that have no limit of their own."""
 
 
 async def within_limit(

@@ -21,6 +21,9 @@ from toolwright.runtime.env import NO_NAMES, Environment, ParentScope, Resolve, 
 from toolwright.runtime.threads.inbox import kept_ref
 from toolwright.wire.event import run_event
 
+NAME_TAG = "name:"
+PAGE = 1_000  # children per read
+
 
 class Lineages:
     """Builds the resolvers of threads' envs."""
@@ -71,10 +74,6 @@ class Lineages:
         except (InvalidRequest, DefinitionError):
             agent = None  # an agent that cannot run has no active prompt
         return (NO_NAMES, NO_NAMES) if agent is None else (agent.scoped, agent.hidden)
-
-
-NAME_TAG = "name:"
-PAGE = 1_000  # children per read
 
 
 async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:

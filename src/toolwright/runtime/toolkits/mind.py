@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Record)
 C = TypeVar("C")
+_BY_MEANING = (
+    "Search your stored passages. Returns passages whose content or tags contain every keyword, and passages with a "
+    "similar meaning."
+)
 
 
 class GivenGoal(BaseModel):
@@ -227,12 +231,6 @@ def _woken(run: BuiltinState) -> str:
             "person's thread, which they wake."
         )
     return run.thread.id
-
-
-_BY_MEANING = (
-    "Search your stored passages. Returns passages whose content or tags contain every keyword, and passages with a "
-    "similar meaning."
-)
 
 
 class MemoryToolkit:

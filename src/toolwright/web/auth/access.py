@@ -20,6 +20,33 @@ from toolwright.core.spaces import Entity
 from toolwright.core.tools.http.addresses import is_loopback
 from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
+PROXY_HEADERS = (
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded-port",
+    "x-forwarded-server",
+)
+"""Headers by which proxies report the original request. Clients do not send them."""
+CLOSED = "This server has no keys, so it serves callers on this machine only."
+Scope: TypeAlias = Literal["metrics", "read", "all"]
+"""The scope of a service's key. Each scope includes the previous ones."""
+SCOPES: tuple[Scope, ...] = ("metrics", "read", "all")
+_MAY: Mapping[Scope, str] = {"metrics": "read the metrics", "read": "read", "all": "do everything"}
+READING = ("GET", "HEAD", "OPTIONS")
+_ROUTES: Mapping[str, Scope] = {
+    "/metrics": "metrics",
+    "/api/stream-tokens": "read",
+    "/mcp": "all",
+    "/mcp/": "all",
+}
+"""Routes whose scope does not follow from their method. A stream token can only open streams."""
+NO_ENTITY = "There is no entity for your token. A service must create one first."
+LONGEST = 4_096  # characters of a token
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIdentity:
@@ -66,32 +93,6 @@ def _text(claim: JSON) -> str | None:
     return json.dumps(claim) if isinstance(claim, bool | int | float) else None
 
 
-PROXY_HEADERS = (
-    "forwarded",
-    "via",
-    "x-real-ip",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-forwarded-port",
-    "x-forwarded-server",
-)
-"""Headers by which proxies report the original request. Clients do not send them."""
-
-CLOSED = "This server has no keys, so it serves callers on this machine only."
-
-Scope: TypeAlias = Literal["metrics", "read", "all"]
-"""The scope of a service's key. Each scope includes the previous ones."""
-SCOPES: tuple[Scope, ...] = ("metrics", "read", "all")
-_MAY: Mapping[Scope, str] = {"metrics": "read the metrics", "read": "read", "all": "do everything"}
-READING = ("GET", "HEAD", "OPTIONS")
-_ROUTES: Mapping[str, Scope] = {
-    "/metrics": "metrics",
-    "/api/stream-tokens": "read",
-    "/mcp": "all",
-    "/mcp/": "all",
-}
-"""Routes whose scope does not follow from their method. A stream token can only open streams."""
 _ENTRY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\(([^()=]*)\)=(.*)", re.DOTALL)
 
 _NO_KEY = re.compile(r"[()\s]|=(?!=*$)")
@@ -190,7 +191,6 @@ class Caller:
 
 
 SERVICE = Caller(kind="service")
-NO_ENTITY = "There is no entity for your token. A service must create one first."
 
 
 def person(
@@ -347,7 +347,6 @@ def _origin_name(origin: str) -> str:
 
 
 STREAM_LIFE = timedelta(seconds=60)
-LONGEST = 4_096  # characters of a token
 # for which a used token is remembered longer, because clocks of processes differ
 MARGIN = timedelta(minutes=10)
 

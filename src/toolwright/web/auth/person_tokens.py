@@ -26,6 +26,17 @@ EARLY = 5.0  # seconds by which the issuer's clock may be ahead; there is no lee
 
 _JWS = PyJWS(options={"enforce_minimum_key_length": True})
 _WRONG = "The token is not valid."
+log = logging.getLogger("toolwright.web")
+_PARTS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}  # public keys only
+_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA", "Ed448": "EdDSA"}
+LIFE = 600.0  # seconds after which keys are fetched again, so that a withdrawn key is removed
+PAUSE = 10.0  # minimum seconds between two fetches, regardless of the key ids sent by callers
+FIRST_PAUSE = 1.0  # the same until the first keys were fetched
+OK = 200
+PATIENCE = 5.0  # seconds for one fetch
+SHARED = "HS256"
+LARGEST = 256 * 1024  # bytes of a key set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +121,6 @@ def _instant(claims: JSONObject, name: str) -> float | None:
     raise Unauthorized(f"The token's {name!r} is not a number.")
 
 
-log = logging.getLogger("toolwright.web")
-
-_PARTS = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")}  # public keys only
-_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-_CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA", "Ed448": "EdDSA"}
 _ALGORITHMS = PyJWS()
 
 
@@ -179,13 +185,6 @@ def _algorithms(kty: str, jwk: Mapping[str, JSON]) -> Sequence[str]:
         )
     return fit if "alg" not in jwk else [one for one in fit if one == jwk["alg"]]
 
-
-LIFE = 600.0  # seconds after which keys are fetched again, so that a withdrawn key is removed
-PAUSE = 10.0  # minimum seconds between two fetches, regardless of the key ids sent by callers
-FIRST_PAUSE = 1.0  # the same until the first keys were fetched
-OK = 200
-PATIENCE = 5.0  # seconds for one fetch
-LARGEST = 256 * 1024  # bytes of a key set
 
 Fetch: TypeAlias = Callable[[], Awaitable[bytes]]  # raises `KeysUnavailable`
 
@@ -263,9 +262,6 @@ async def _read(client: httpx2.AsyncClient, url: str) -> bytes:
             if len(body) > LARGEST:
                 raise KeysUnavailable(f"{url} returned more than {LARGEST} bytes.")
         return body
-
-
-SHARED = "HS256"
 
 
 class SharedSecret:

@@ -17,6 +17,17 @@ from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, plain_text
 
+LONGEST: Final = 100_000  # characters
+_SEND: Final = """(event) => {
+    if (event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    const field = event.target, now = Date.now();
+    if (field.value === field.sentText && now - field.sentAt < 1500) return;
+    [field.sentText, field.sentAt] = [field.value, now];
+    emit(field.value);
+}"""
+"""A constant script. A second Enter before the field was cleared is ignored."""
+
 
 async def variables_form(visit: Visit, thread_id: str, request_id: str) -> None:
     """Show a form for the missing variables of the thread's open request."""
@@ -94,18 +105,6 @@ class VariablesForm:
             await self.refresh()
             raise
         await self.refresh()
-
-
-LONGEST: Final = 100_000  # characters
-_SEND: Final = """(event) => {
-    if (event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    const field = event.target, now = Date.now();
-    if (field.value === field.sentText && now - field.sentAt < 1500) return;
-    [field.sentText, field.sentAt] = [field.value, now];
-    emit(field.value);
-}"""
-"""A constant script. A second Enter before the field was cleared is ignored."""
 
 
 def message_field(placeholder: str, send: Callable[[str], Awaitable[object]]) -> ui.textarea:

@@ -16,6 +16,9 @@ from toolwright.web.options import NO_TELEMETRY
 from toolwright.web.streams import EventFilter
 
 RECONNECT = 10.0  # seconds for which a page waits for its browser to reconnect
+PAUSE = 0.05  # seconds for which events are collected before they are drawn
+MOST = 200  # events queued for drawing; beyond that everything is re-read, which is less work
+AGAIN = 1.0  # seconds before reading the journal is retried
 
 
 class Engine:
@@ -63,11 +66,6 @@ def _host() -> FastAPI:
 
 ENGINE = Engine(_host)
 """The engine of this process. There is only one, because NiceGUI has one application per process."""
-
-
-PAUSE = 0.05  # seconds for which events are collected before they are drawn
-MOST = 200  # events queued for drawing; beyond that everything is re-read, which is less work
-AGAIN = 1.0  # seconds before reading the journal is retried
 
 
 async def follow(

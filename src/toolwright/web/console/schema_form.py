@@ -34,6 +34,9 @@ LONGEST: Final = 20_000  # characters of a value that can be edited
 _SHORT: Final = 200  # characters of a single-line text
 _HOPS: Final = 5  # length of a chain of references
 _PLAIN: Final = frozenset({"text", "long", "secret", "date", "datetime"})
+_LONGEST_LABEL: Final = 200  # characters of an option
+_MANY: Final = 12  # number of options from which they can be searched
+_DATES: Final = {"date": "date", "datetime": "datetime-local", "secret": "password"}
 
 
 class Absence(Enum):
@@ -374,10 +377,7 @@ def too_long_note(field: Field) -> str:
     return f"{quantity(len(text), 'character')}, too long to edit here. It is kept unchanged."
 
 
-_LONGEST_LABEL: Final = 200  # characters of an option
-_MANY: Final = 12  # number of options from which they can be searched
 _Input: TypeAlias = ValueElement[Any]  # value types differ between NiceGUI elements
-_DATES: Final = {"date": "date", "datetime": "datetime-local", "secret": "password"}
 
 
 class SchemaForm:

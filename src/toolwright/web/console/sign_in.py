@@ -30,6 +30,23 @@ ROOM = 2_600  # bytes of a session without its caller: with signature and base64
 # claims about the token, not about the person
 _TOKEN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
 LONGEST_COOKIE = 4_096  # characters
+LONGEST_HINT: Final = 500  # characters
+_SEND: Final = """(event) => {
+  event.preventDefault();
+  const fields = [...event.target.elements].filter((field) => field.name);
+  const entered = Object.fromEntries(fields.map((field) => [field.name, field.value]));
+  for (const field of fields) if (field.type === "password") field.value = "";
+  emit(entered);
+}"""
+"""A constant script that sends the fields' values and clears the secrets. The server never stores them."""
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+}
+LONGEST_FORM: Final = 64 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,17 +149,6 @@ def _written(content: JSONObject) -> bytes:
     return json.dumps(content, ensure_ascii=False).encode()
 
 
-LONGEST_HINT: Final = 500  # characters
-_SEND: Final = """(event) => {
-  event.preventDefault();
-  const fields = [...event.target.elements].filter((field) => field.name);
-  const entered = Object.fromEntries(fields.map((field) => [field.name, field.value]));
-  for (const field of fields) if (field.type === "password") field.value = "";
-  emit(entered);
-}"""
-"""A constant script that sends the fields' values and clears the secrets. The server never stores them."""
-
-
 @value
 class Field:
     """A field of the form. A `secret` field shows dots. A field with `choices` accepts no other values."""
@@ -208,14 +214,6 @@ def _read(args: object, fields: Sequence[Field]) -> dict[str, str]:
     return {name: text for name, text in entered.items() if isinstance(text, str) and text}
 
 
-LONGEST_FORM: Final = 64 * 1024  # bytes
-HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
-    ),
-    "Cache-Control": "no-store",
-}
 _PAGE = Template("""<!doctype html>
 <html lang="en">
 <head>

@@ -37,6 +37,20 @@ from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, co
 
 _PLAIN: Final = re.compile("[A-Za-z0-9_.-]+")
 LONGEST_DESCRIPTION: Final = 240  # characters of a description in a list
+POLL_INTERVAL: Final = 0.5  # seconds without an event after which the row is read
+MOST_ROWS: Final = 200
+MOST_CHOICES: Final = 12
+LONGEST: Final = 300  # characters of a description or a default
+KINDS: Final = {
+    "done": "good",
+    "resolved": "good",
+    "error": "bad",
+    "expired": "bad",
+    "cancelled": "",
+    "waiting": "waiting",
+    "pending": "waiting",
+}
+"""Colors of the states of a call. All other states are in progress."""
 
 
 async def tools_of(visit: Visit, agent_id: str) -> Toolset:
@@ -118,9 +132,6 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
             code(result.stack)
 
 
-POLL_INTERVAL: Final = 0.5  # seconds without an event after which the row is read
-
-
 @value
 class TestProgress:
     """Status of a call: its row, if it exists yet, and its run."""
@@ -196,11 +207,6 @@ async def _run(runtime: Runtime, run_id: str) -> Run | None:
         return await runtime.runs.get(run_id)
     except NotFound:
         return None
-
-
-MOST_ROWS: Final = 200
-MOST_CHOICES: Final = 12
-LONGEST: Final = 300  # characters of a description or a default
 
 
 @value
@@ -283,18 +289,6 @@ def _row(row: Parameter) -> None:
             plain_text(brief(row.description, LONGEST), "p")
             if row.default:
                 plain_text(f"Default: {brief(row.default, LONGEST)}", "p", "quiet small")
-
-
-KINDS: Final = {
-    "done": "good",
-    "resolved": "good",
-    "error": "bad",
-    "expired": "bad",
-    "cancelled": "",
-    "waiting": "waiting",
-    "pending": "waiting",
-}
-"""Colors of the states of a call. All other states are in progress."""
 
 
 class ToolTester:

@@ -23,6 +23,11 @@ from toolwright.web.dependencies import Serving
 
 KEY = "presence "
 MOST_SHOWN = 100  # people per space shared with other processes
+log = logging.getLogger("toolwright.web")
+SCOPE: Final = "toolwright.console"
+"""Key in a request's scope with the console and the session for its page."""
+POLL_INTERVAL: Final = 15.0  # seconds between two checks of the visitor's access
+OVER: Final = "Your session has expired. Sign in again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +117,6 @@ class Presence:
         for visitor, place in [*self._places.items()]:
             if visitor is not but and place.space_id == space_id:
                 place.changed()
-
-
-log = logging.getLogger("toolwright.web")
-
-SCOPE: Final = "toolwright.console"
-"""Key in a request's scope with the console and the session for its page."""
-POLL_INTERVAL: Final = 15.0  # seconds between two checks of the visitor's access
-OVER: Final = "Your session has expired. Sign in again."
 
 
 @dataclass(slots=True, kw_only=True)

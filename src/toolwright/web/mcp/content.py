@@ -30,6 +30,9 @@ from toolwright.wire.text import clean_json
 _MOST_ERROR = 1_000  # characters
 ALONG = 256 * 1024
 """Bytes of files embedded in one result. Hosts accept messages of 1 MiB, including the text twice and base64."""
+_TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "application/javascript")
+MOST_BYTES = 8 * 1024 * 1024
+"""Maximum bytes of a file that can be read."""
 
 
 async def call_result(
@@ -252,11 +255,6 @@ def _values(schema: JSON, definitions: Mapping[str, JSON], followed: set[str]) -
                 yield from _values(branch, definitions, followed)
         case _:
             return
-
-
-MOST_BYTES = 8 * 1024 * 1024
-"""Maximum bytes of a file that can be read."""
-_TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "application/javascript")
 
 
 def uri_of(thread_id: str, path: str) -> str:

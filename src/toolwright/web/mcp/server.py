@@ -62,6 +62,12 @@ from toolwright.web.streams import no_longer_allowed
 NAME = "toolwright"
 MOST_LEVELS = 10_000
 """Maximum number of sessions whose log level is kept."""
+CALLER = "toolwright.caller"
+STOPS = "The server stops."
+QUICK = 64 * 1024
+"""Bytes up to which a body is parsed directly on the event loop."""
+UNLIMITED = 2**40
+"""Body limit for the SDK in bytes. The gateway has its own limit."""
 
 
 class ToolServer(Server[Any]):
@@ -267,14 +273,6 @@ def _request_id(line: bytes) -> str | int | None:
             return request_id
         case _:
             return None
-
-
-CALLER = "toolwright.caller"
-STOPS = "The server stops."
-QUICK = 64 * 1024
-"""Bytes up to which a body is parsed directly on the event loop."""
-UNLIMITED = 2**40
-"""Body limit for the SDK in bytes. The gateway has its own limit."""
 
 
 class McpEndpoint:

@@ -28,6 +28,14 @@ VALID = 3600.0
 """Seconds for which a state is valid: as long as a question waits for its answer."""
 
 _LOCAL_PREFIX = "p."
+LOG = "log"
+"""Type of events that handlers emit for the host's log: a text, or `{level?, message?, logger?, …}`."""
+MOST_PER_CALLER = 250
+MOST = 1_000
+FORWARDED = "toolwright-forwarded"  # header of a request forwarded by another process
+KEY = "mcp session "
+CHECK_INTERVAL = 1.0  # seconds
+CONNECT = 5.0  # seconds to connect to another process; there is no limit for its answer
 
 
 class StateCodec:
@@ -58,9 +66,6 @@ class StateCodec:
         except ValueError as error:  # not a token of the cipher, e.g. not ASCII
             raise InvalidRequestState("malformed") from error
 
-
-LOG = "log"
-"""Type of events that handlers emit for the host's log: a text, or `{level?, message?, logger?, …}`."""
 
 LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 ENDS = frozenset({"tool.done", "tool.error"})
@@ -140,13 +145,7 @@ def principal(caller: Caller) -> str:
     return caller.kind if caller.entity_id is None else caller.entity_id
 
 
-MOST_PER_CALLER = 250
-MOST = 1_000
 _HEADER = MCP_SESSION_ID_HEADER.encode()
-FORWARDED = "toolwright-forwarded"  # header of a request forwarded by another process
-KEY = "mcp session "
-CHECK_INTERVAL = 1.0  # seconds
-CONNECT = 5.0  # seconds to connect to another process; there is no limit for its answer
 _HOP_BY_HOP = frozenset(
     [b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"]
 )

@@ -37,6 +37,9 @@ APPROVAL: JSONObject = {
     "required": ["approved"],
 }
 NO_TEXT = "The model's answer must be a text message."
+POLL = 500  # milliseconds between two polls of a host
+PAGE = 100
+RELATED = "io.modelcontextprotocol/related-task"
 
 
 @value
@@ -237,9 +240,6 @@ async def _submit(runtime: Runtime, question: Question, result: JSON | ToolResul
         return  # another answer was submitted first
 
 
-POLL = 500  # milliseconds between two polls of a host
-PAGE = 100
-RELATED = "io.modelcontextprotocol/related-task"
 _FAILED = frozenset({"interrupted", "not_begun"})
 """Error codes that mean that the call itself failed, not the tool."""
 

@@ -35,6 +35,8 @@ BEAT = 10.0
 """Seconds between two progress notifications about a waiting call."""
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension with which hosts of revision 2026-07-28 support tasks."""
+PAGE = 200  # tools in one answer
+FRESH = 60_000  # milliseconds for which a host can cache a list
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,10 +110,6 @@ def capabilities_of(context: Context) -> types.ClientCapabilities:
 def knows_tasks(context: Context) -> bool:
     """Return whether the host accepts a task as the answer to a call."""
     return is_modern(context) and TASKS in (capabilities_of(context).extensions or {})
-
-
-PAGE = 200  # tools in one answer
-FRESH = 60_000  # milliseconds for which a host can cache a list
 
 
 class ToolPages:

@@ -42,6 +42,7 @@ from toolwright.wire.call import (
 from toolwright.wire.shape import Shape
 
 router = noun("/api", "calls")
+OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
 
 
 class CallAnswer(Shape):
@@ -61,9 +62,6 @@ class SubmittedResult(Shape):
 
     success: Literal[True]
     agent_entity_id: str | None
-
-
-OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
 
 
 def _apart(values: list[str] | None) -> list[str] | None:

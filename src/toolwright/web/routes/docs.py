@@ -20,6 +20,17 @@ from toolwright.web.dependencies import SCHEMES, WAYS, Serving, ServingDep, iden
 from toolwright.web.requests import DEFINITIONS
 
 Part = dict[str, Any]  # part of an OpenAPI document
+PAGE = "index.html"
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
 
 
 def correct_document(gateway: FastAPI) -> None:
@@ -135,18 +146,7 @@ def _name_body(operation: Part, schemas: Part) -> None:
 
 router = noun("", "docs")
 
-PAGE = "index.html"
 PARTS = frozenset({"start.js", "swagger-ui-bundle.js", "swagger-ui.css"})
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
 _FILES = StaticFiles(directory=Path(__file__).parents[1] / "swagger_ui")
 
 

@@ -42,6 +42,10 @@ from toolwright.wire.server import StreamToken
 from toolwright.wire.shape import Absent, BrokenItem, Shape
 
 router = noun("/api/runs", "runs")
+_EVENTS: dict[str, Any] = {  # part of an OpenAPI document
+    "description": "Server-sent events without end: `connected`, then the events as they occur.",
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+}
 
 
 class RunAnswer(Shape):
@@ -158,10 +162,6 @@ async def retry_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> ApiRe
 
 streams_router = noun("/api", "streams")
 
-_EVENTS: dict[str, Any] = {  # part of an OpenAPI document
-    "description": "Server-sent events without end: `connected`, then the events as they occur.",
-    "content": {"text/event-stream": {"schema": {"type": "string"}}},
-}
 _ANSWERS: Responses = {200: _EVENTS} | failures(404)
 
 

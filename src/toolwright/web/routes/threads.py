@@ -55,6 +55,10 @@ MOST_LISTED = 1_000
 """Maximum length of lists in a body. Another check limits the files of a message, with its own error."""
 
 router = noun("/api/threads", "threads")
+_BYTES: dict[str, Any] = {  # part of an OpenAPI document
+    "description": "The bytes of the file.",
+    "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+}
 
 
 class InvalidTenv(Shape):
@@ -418,10 +422,6 @@ class FileList(ListShape):
 INLINE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
 """Content types that browsers may display because they cannot contain scripts. All others are downloaded."""
 
-_BYTES: dict[str, Any] = {  # part of an OpenAPI document
-    "description": "The bytes of the file.",
-    "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
-}
 Unlisted = Annotated[str | None, Header(include_in_schema=False)]
 OfCall = Annotated[
     StorableText | None, Query(alias="callId", description="The id of a call whose result has the file.")

@@ -30,6 +30,8 @@ _DESCRIPTION = (
     "together with other calls it is ignored."
 )
 _ANSWER = "answer"
+_MOST_TRIES = 2
+_MOST_PLAIN = 10_000
 
 
 class FinalTool:
@@ -202,8 +204,6 @@ def _cost(response: NativeResponse) -> float | None:
 
 
 _PLACE = re.compile(r"(?:messages|input|contents)(?:\.|\[)(\d+)\]?(?:[.\[]content[.\]\[]+(\d+))?")
-_MOST_TRIES = 2
-_MOST_PLAIN = 10_000
 
 
 class PlainMessages:

@@ -45,6 +45,23 @@ PROVIDERS = (
 )  # fmt: skip
 """Providers that an error message lists; pydantic-ai supports more."""
 _OUR_EXTRAS = ("openai", "anthropic", "google", "bedrock", "groq", "mistral", "cohere")
+_CLIENTS = ("client", "_api_client", "_client_wrapper")
+_KEYS = ("api_key", "auth_token", "token", "_token")
+_LONGEST = 500
+# Not the beginning of "128k", "200 000" or "131.072".
+_LIMIT: Final = r"(?P<limit>\d[\d,]*)(?![\d.,]*\s?(?:[kKmM]\b|\d))"
+_REQUESTED: Final = r"(?P<asked>[\d,]+)"
+_ANSWER: Final = r"(?P<answer>[\d,]+)"
+_TOO_LARGE: Final = 413
+_INTERNAL: Final = 500
+_MOST_DIGITS: Final = 12
+_LONGEST_BODY: Final = 10_000
+_WITHIN: Final = ("error", "Error", "metadata")
+"""Fields of an error's body that contain the error itself, or the message of OpenRouter's upstream provider."""
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 8.0
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds that an attempt waits here at most; a provider that asks for more is left to the run."""
 
 
 def provider_model(name: str) -> Model:
@@ -69,10 +86,6 @@ def provider_model(name: str) -> Model:
         raise _unusable(name, error.message) from error
     except Exception as error:
         raise _unusable(name, str(error)) from error
-
-
-_CLIENTS = ("client", "_api_client", "_client_wrapper")
-_KEYS = ("api_key", "auth_token", "token", "_token")
 
 
 def keys_of(model: Model) -> Iterator[str]:
@@ -135,12 +148,7 @@ class Aliases:
 
 
 _PASSING_STATUS: Final = frozenset({408, 409, 425, 429})
-_LONGEST = 500
 
-# Not the beginning of "128k", "200 000" or "131.072".
-_LIMIT: Final = r"(?P<limit>\d[\d,]*)(?![\d.,]*\s?(?:[kKmM]\b|\d))"
-_REQUESTED: Final = r"(?P<asked>[\d,]+)"
-_ANSWER: Final = r"(?P<answer>[\d,]+)"
 TOO_LONG: Final = tuple(
     re.compile(pattern, re.IGNORECASE | re.DOTALL)
     for pattern in (
@@ -212,13 +220,7 @@ _MORE_THAN_A_MINUTE: Final = re.compile(
 )
 """OpenAI's and Groq's message for a request with more tokens than allowed per minute. Retrying does not help."""
 _RATE_LIMIT: Final = re.compile(r"tokens per (?:min|day|hour)|rate[_ ]limit|\bTPM\b", re.IGNORECASE)
-_TOO_LARGE: Final = 413
-_INTERNAL: Final = 500
-_MOST_DIGITS: Final = 12
-_LONGEST_BODY: Final = 10_000
 _SAYING: Final = frozenset({"message", "Message", "msg", "detail", "code", "Code", "type", "status", "raw"})
-_WITHIN: Final = ("error", "Error", "metadata")
-"""Fields of an error's body that contain the error itself, or the message of OpenRouter's upstream provider."""
 
 
 class BrokenAnswerError(AgentRunError):
@@ -429,12 +431,6 @@ def _sentence(text: str) -> str:
     line = re.sub(r"\s+", " ", text).strip()
     line = brief(line, _LONGEST)
     return line if line.endswith((".", "!", "?", "…")) else line + "."
-
-
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 8.0
-LONGEST_RETRY_AFTER = 60.0
-"""Seconds that an attempt waits here at most; a provider that asks for more is left to the run."""
 
 
 def pause_before(attempt: int, retry_after: float | None, chance: float) -> float:

@@ -73,6 +73,16 @@ _TYPES: Mapping[type, str] = {
 MOST_LEVELS = 10  # levels of nested objects in OpenAI's strict mode
 MOST_PROPERTIES = 5_000
 MOST_ENUM_VALUES = 1_000
+_ANY_JSON = (
+    "Always respond with JSON that fits this schema, without any text or Markdown fencing before or after:"
+)
+_NEEDS_END = "openai_chat_streaming_requires_finish_reason"
+CACHED_TOOLSETS = 64
+MOST_REFUSED = 10
+"""Tools withheld for one answer after which the last one is not: the errors probably have another cause."""
+MANY = 100  # tools above which a list is built in a thread
+_ENDS = "The descriptions of these tools were too long for the API. Each continues here:"
+_CONTINUES = " … (continues in the instructions)"
 
 
 def openai_form(schema: JSONObject) -> JSONObject:
@@ -215,9 +225,6 @@ _ACCEPT_ANY = frozenset({"openai", "anthropic"})
 """Providers that accept JSON Schema unchanged."""
 _CLOSED = frozenset({"anthropic", "bedrock"})
 """Providers that accept only closed schemas."""
-_ANY_JSON = (
-    "Always respond with JSON that fits this schema, without any text or Markdown fencing before or after:"
-)
 
 
 def adapted(model: Model) -> Model:
@@ -247,9 +254,6 @@ def adapted(model: Model) -> Model:
     changed_model.profile = merge_profile(model.profile, changes)
     correct_streams(changed_model)
     return changed_model
-
-
-_NEEDS_END = "openai_chat_streaming_requires_finish_reason"
 
 
 def schema_for(model: Model, schema: JSONObject) -> JSONObject:
@@ -388,10 +392,6 @@ def _output(answer: AnswerSchema, schema: JSONObject, strict: bool | None) -> Ou
 
 log = logger("toolwright.models")
 
-CACHED_TOOLSETS = 64
-MOST_REFUSED = 10
-"""Tools withheld for one answer after which the last one is not: the errors probably have another cause."""
-MANY = 100  # tools above which a list is built in a thread
 _CLAUDE = frozenset({"anthropic", "bedrock"})
 _SENT_WHOLE = frozenset({"OpenAIChatModel", "OpenAIResponsesModel"})
 """Pydantic-ai models whose client processes every value of a request's tools again, at twenty times the cost."""
@@ -530,10 +530,6 @@ class ToolOffers:
         return ToolOffer(
             natives=natives, wire=wire, body=body, names=names, faults=errors, instructions=instructions
         )
-
-
-_ENDS = "The descriptions of these tools were too long for the API. Each continues here:"
-_CONTINUES = " … (continues in the instructions)"
 
 
 def _cut(description: str) -> tuple[str, str]:

@@ -58,6 +58,17 @@ Shown = Mapping[str, Mapping[str, bytes]]
 """The bytes of the pictures that a request shows, by message and digest."""
 NOTHING_SHOWN: Shown = {}
 NO_PICTURES: Mapping[str, bytes] = {}
+Source = TypeVar("Source")
+Converted = TypeVar("Converted")
+CACHED_MESSAGES = 4096
+LONGEST_CACHED = 16_384
+INBOX_OPENS = "Your inbox has new messages."
+"""Sent before a conversation that begins with a message of the inbox: providers need a user's message first."""
+_NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
+LONGEST_ID = 40
+_BLANKS = {"tool": "(empty result)", "user": "(empty message)"}
+_PARTS = ("", "_instructions", "_messages", "_tool_definitions")
+_PROVIDERS = ("anthropic", "bedrock", "openrouter")
 
 
 class Pictures:
@@ -148,10 +159,6 @@ def _count_within(sizes: Iterable[int], most: int) -> int:
     return count
 
 
-Source = TypeVar("Source")
-Converted = TypeVar("Converted")
-
-
 class Recent(Generic[Source, Converted]):
     """LRU cache of the results of `make`, by identity of the source. Keeps the `size` most recently used results."""
 
@@ -184,13 +191,6 @@ class Recent(Generic[Source, Converted]):
     def forget(self, source: Source) -> None:
         """Remove this object's result, so that the next `get` creates it again."""
         self._cache.pop(id(source), None)
-
-
-CACHED_MESSAGES = 4096
-LONGEST_CACHED = 16_384
-INBOX_OPENS = "Your inbox has new messages."
-"""Sent before a conversation that begins with a message of the inbox: providers need a user's message first."""
-_NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
 
 
 class Transcript:
@@ -341,7 +341,6 @@ def _beginning_with_user(messages: list[ModelMessage]) -> list[ModelMessage]:
 
 
 _UNSAFE_ID = re.compile(r"[^a-zA-Z0-9_-]")
-LONGEST_ID = 40
 
 
 def with_safe_ids(messages: Iterable[Message]) -> Iterator[Message]:
@@ -373,9 +372,6 @@ def with_safe_ids(messages: Iterable[Message]) -> Iterator[Message]:
 
 def _is_safe(model_call_id: str) -> bool:
     return 0 < len(model_call_id) <= LONGEST_ID and _UNSAFE_ID.search(model_call_id) is None
-
-
-_BLANKS = {"tool": "(empty result)", "user": "(empty message)"}
 
 
 def text_of(message: Message) -> str:
@@ -516,8 +512,6 @@ def _retold(response: ModelResponse, message: Message) -> list[ModelResponsePart
     return [*parts[:place], *_text(message), *others]
 
 
-_PARTS = ("", "_instructions", "_messages", "_tool_definitions")
-_PROVIDERS = ("anthropic", "bedrock", "openrouter")
 _OWN_KEYS = frozenset(
     {f"{provider}_cache{part}" for provider in _PROVIDERS for part in _PARTS}
     | {"openai_prompt_cache_options", "openai_cache_instructions"}

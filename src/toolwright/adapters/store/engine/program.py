@@ -46,6 +46,8 @@ _WORD = re.compile(r"\w+")
 
 LOGS = frozenset({"messages", "steps", "events"})
 """Append-only tables. Their rows need no checks of their own, so they may be inserted at the end of a group."""
+T = TypeVar("T")
+Y = TypeVar("Y")
 
 
 class Statement:
@@ -177,10 +179,6 @@ def statements(kind: Callable[[DialectName], Made], name: DialectName) -> Made:
 @cache
 def _statements(kind: Callable[[DialectName], object], name: DialectName) -> object:
     return kind(name)
-
-
-T = TypeVar("T")
-Y = TypeVar("Y")
 
 
 class Op(NamedTuple):  # a tuple, because a step creates a dozen of them

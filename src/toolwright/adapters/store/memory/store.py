@@ -38,6 +38,8 @@ from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
 from toolwright.wire.call import call_message_id
 
+T = TypeVar("T")
+
 
 class MemoryOffers:
     """The `OfferReads` port on the in-memory tables."""
@@ -94,7 +96,6 @@ class MemorySessions:
         return {key: ended[key][0] for key in (session, caller) if key in ended}
 
 
-T = TypeVar("T")
 _LAST = attrgetter("last")
 
 

@@ -37,6 +37,9 @@ _SESSION = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
 }
+CHANNEL = "toolwright"
+SECONDS = 5.0  # timeout of sending a notification
+_SEND = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,10 +356,6 @@ def store_error(error: BaseException) -> StoreError | Unwritable:
 
 
 log = logger("toolwright.bus")
-
-CHANNEL = "toolwright"
-SECONDS = 5.0  # timeout of sending a notification
-_SEND = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text"
 
 
 class PostgresRelay:

@@ -86,6 +86,9 @@ COMMIT"""
 _NEWER = """SELECT * FROM (SELECT * FROM space_events WHERE n > $1 ORDER BY n LIMIT 1) AS next
 UNION SELECT * FROM (SELECT * FROM space_events WHERE n > $1 ORDER BY n DESC LIMIT $2) AS newest ORDER BY n"""
 _LEFT = "SELECT EXISTS (SELECT 1 FROM unnumbered_events)"
+PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
+MOST_GROUPS = 2  # in progress at once: with more groups each is smaller, and a unit costs more
+MOST_UNITS = 64  # per group
 
 
 class SpaceNumbering:
@@ -176,11 +179,6 @@ class SpaceNumbering:
 
 async def _something_left(connection: Connection) -> bool:
     return bool(await connection.fetchval(_LEFT))
-
-
-PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
-MOST_GROUPS = 2  # in progress at once: with more groups each is smaller, and a unit costs more
-MOST_UNITS = 64  # per group
 
 
 @dataclass(slots=True, eq=False)

@@ -44,6 +44,28 @@ FREE_ALL = "UPDATE wakes SET node = NULL WHERE node IS NOT NULL"
 # which the server ends a silent session (`tcp_keepalives_*`) and another process can acquire its lock.
 BEAT = 3.0
 PATIENCE = 3.0
+T = TypeVar("T")
+TTL = 5.0  # seconds without a heartbeat after which a node's leases expire
+SLOW = 1.0  # seconds of response time above which an answer is too imprecise to compare clocks
+SAFE = 0.8  # share of the TTL after which the node itself considers its leases lost
+HUNG = 30.0  # seconds without a turn of the event loop after which the node stops its heartbeat
+FORGOTTEN = 60  # multiple of the TTL after which the row of a dead node is deleted
+
+"""The database's clock determines what is due and which nodes are alive, because the clocks of nodes can differ."""
+# A process that was stopped between the messages of one statement holds its locks without being idle: neither
+# `statement_timeout` nor `idle_in_transaction_session_timeout` applies, and `transaction_timeout` needs Postgres 17.
+_END_SILENT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND application_name = $1
+  AND state = 'active' AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - $2::bigint * interval '1 us'
+"""
+_LEASED = "SELECT thread_id, due, gen FROM wakes WHERE node = $1"
+_FREE_ALL = """
+UPDATE wakes SET node = NULL WHERE thread_id IN (
+  SELECT thread_id FROM wakes WHERE node = ANY($1::text[]) FOR UPDATE SKIP LOCKED
+)
+"""
+_LEAVE = "WITH left_duties AS (DELETE FROM duties WHERE node = ANY($1)) DELETE FROM nodes WHERE id = ANY($1)"
 
 
 class Executors(NamedTuple):
@@ -183,15 +205,6 @@ async def _has_no_nodes(connection: Connection) -> bool:
 
 
 log = logger("toolwright.motor")
-T = TypeVar("T")
-
-TTL = 5.0  # seconds without a heartbeat after which a node's leases expire
-SLOW = 1.0  # seconds of response time above which an answer is too imprecise to compare clocks
-SAFE = 0.8  # share of the TTL after which the node itself considers its leases lost
-HUNG = 30.0  # seconds without a turn of the event loop after which the node stops its heartbeat
-FORGOTTEN = 60  # multiple of the TTL after which the row of a dead node is deleted
-
-"""The database's clock determines what is due and which nodes are alive, because the clocks of nodes can differ."""
 
 
 def _timed(statement: str) -> str:
@@ -216,13 +229,6 @@ UPDATE wakes SET node = NULL WHERE thread_id IN (
   ) FOR UPDATE SKIP LOCKED
 )
 """)
-# A process that was stopped between the messages of one statement holds its locks without being idle: neither
-# `statement_timeout` nor `idle_in_transaction_session_timeout` applies, and `transaction_timeout` needs Postgres 17.
-_END_SILENT = """
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND usename = current_user AND application_name = $1
-  AND state = 'active' AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - $2::bigint * interval '1 us'
-"""
 _FORGET = _timed("DELETE FROM nodes WHERE seen < NOW - $1::bigint")
 # No statement waits for a row that another session has locked: one thread must not hold up all others.
 _CLAIM = _timed("""
@@ -251,13 +257,6 @@ WHERE thread_id IN (
 )
 RETURNING due <= NOW
 """)
-_LEASED = "SELECT thread_id, due, gen FROM wakes WHERE node = $1"
-_FREE_ALL = """
-UPDATE wakes SET node = NULL WHERE thread_id IN (
-  SELECT thread_id FROM wakes WHERE node = ANY($1::text[]) FOR UPDATE SKIP LOCKED
-)
-"""
-_LEAVE = "WITH left_duties AS (DELETE FROM duties WHERE node = ANY($1)) DELETE FROM nodes WHERE id = ANY($1)"
 _ON_DUTY = _timed("""
 INSERT INTO duties (name, node, until) VALUES ($1, $2, NOW + $3::bigint)
 ON CONFLICT (name) DO UPDATE SET node = excluded.node, until = excluded.until

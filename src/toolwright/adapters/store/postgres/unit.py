@@ -51,6 +51,10 @@ _RECORD = """INSERT INTO commits (token, answer, at)
 SELECT $1::VARCHAR, coalesce(json_agg(json_build_array(i, r))::text, '[]'), CASE count(*) FILTER (WHERE g) WHEN {guards}
 THEN $2::BIGINT ELSE ('no error: a guard of a unit failed, ' || count(*) || ' rows')::BIGINT END
 FROM ({rows}) AS found RETURNING answer"""
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+MERGED = 24  # maximum number of statements merged into one
+MOST_CHARACTERS = 65_536  # limit for each value of a unit that is committed together with others
+MOST_VALUES = 32_767  # maximum number of parameters of one Postgres statement
 
 
 def apart(writes: Sequence[Write], most: int) -> list[list[Write]]:
@@ -233,10 +237,6 @@ def _shifted(sql: str, places: int) -> str:
 
 _ANSWER = tuple([field.name for field in fields(Committed)])
 NOT_TOGETHER = (REFUSED, asyncpg.LockNotAvailableError)
-BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-MERGED = 24  # maximum number of statements merged into one
-MOST_CHARACTERS = 65_536  # limit for each value of a unit that is committed together with others
-MOST_VALUES = 32_767  # maximum number of parameters of one Postgres statement
 
 
 @dataclass(slots=True)

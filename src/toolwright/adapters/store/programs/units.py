@@ -51,6 +51,9 @@ from toolwright.core.mcp.servers import task_timer
 from toolwright.core.threads.event import Event
 from toolwright.core.value import changed
 
+PROBES = ("probe a", "probe b")  # tokens of the rows that probes write, alternating
+ROOM = 32 * 1024  # characters that a probe writes: about the size of a message with its run and events
+
 
 def drop_thread(unit: DropThread, sql: Statements) -> Program:
     """Delete a thread tree. Conflict: `busy`, also while a request's answer is creating a child in it."""
@@ -129,10 +132,6 @@ def forget_bytes(unit: ForgetBytes, sql: Statements) -> Program:
     dropped: list[Params] = [{"digest": each.digest, "seen": micros(each.at)} for each in unit.dropped]
     yield [Op(sql.retention.forget_bytes, params) for params in dropped]
     return UnitResult(units.Committed(count=len(dropped)))
-
-
-PROBES = ("probe a", "probe b")  # tokens of the rows that probes write, alternating
-ROOM = 32 * 1024  # characters that a probe writes: about the size of a message with its run and events
 
 
 def program(unit: units.Unit, sql: Statements) -> Program:

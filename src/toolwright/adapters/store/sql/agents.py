@@ -82,6 +82,7 @@ mcp_definitions = Table(
 
 
 MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition, "tool")
+_MIND = 0x6D696E64  # distinguishes these Postgres advisory locks from others
 
 
 class McpStatements:
@@ -172,8 +173,6 @@ AGENTS = Mapping(
     names={"agent_id": "id"},
 )
 """Current agents, from both tables: the revision has the name, description, configuration and update time."""
-
-_MIND = 0x6D696E64  # distinguishes these Postgres advisory locks from others
 
 
 class AgentStatements:

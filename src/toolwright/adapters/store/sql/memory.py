@@ -82,6 +82,9 @@ passages = sa.Table(
 
 FIRST_CODE, CODES = 0x100, 1789
 """First character and number of characters of coded texts. Each is two bytes in UTF-8; the number is prime."""
+_SEARCHED = ("folded", "embedder", "floats")  # only by a search
+TRIGRAM = 3  # characters: shorter words are not indexed
+_ESCAPE = "!"
 
 
 def coded(text: str, agent_id: str) -> str:
@@ -101,7 +104,6 @@ _linked = sa.exists().where(
 BLOCKS = Mapping(blocks, Block, "label", columns=(*blocks.columns, _linked.label("is_shared")))
 OWN_BLOCKS = Mapping(blocks, Block, "label")
 """Blocks of one agent, without their other readers."""
-_SEARCHED = ("folded", "embedder", "floats")  # only by a search
 PASSAGES = Mapping(
     passages, Passage, columns=[each for each in passages.columns if each.name not in _SEARCHED]
 )
@@ -164,9 +166,6 @@ class MemoryStatements:
 
 
 _reader = block_links.c.reader_id
-
-
-TRIGRAM = 3  # characters: shorter words are not indexed
 
 
 class MemoryQueries:
@@ -239,9 +238,6 @@ def _own(place: sa.ColumnElement[int]) -> tuple[sa.ColumnElement[bool], sa.Colum
     mine = passage_keepers.c.agent_id == string("agent_id")
     keeper = sa.select(passage_keepers.c.number).where(mine).scalar_subquery()
     return place > keeper * PASSAGES_EACH, place < (keeper + 1) * PASSAGES_EACH
-
-
-_ESCAPE = "!"
 
 
 def _literal(word: str) -> str:

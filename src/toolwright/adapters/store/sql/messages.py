@@ -33,6 +33,14 @@ from toolwright.core.tools.tool import Kind
 _NESTED = sa.text("within IS NOT NULL")
 _PINNED = sa.text("pinned = 1"), sa.text("pinned")
 """The condition on SQLite, in the form in which it compares booleans, and on Postgres."""
+ON_OFFER = "kind = 'external' AND completed_at IS NULL"
+"""Condition of calls that external workers may claim. A query must repeat it exactly to use the indexes."""
+BY_STATUS = "status NOT IN ('created', 'running', 'done')"
+"""Condition of the index of call statuses: a usual call, which is created, runs and completes, never enters it.
+
+A query must repeat it exactly to use the index, and must not ask for the statuses `IN_PASSING`.
+"""
+IN_A_SPACE = "space_id IS NOT NULL"
 
 
 def _body_text(message: Message) -> str:
@@ -167,21 +175,12 @@ MESSAGES = Mapping(messages, Message, rest_field="body")
 MESSAGE_VERSIONS = Mapping(message_versions, MessageVersion, "seq", rest_field="body")
 
 
-ON_OFFER = "kind = 'external' AND completed_at IS NULL"
-"""Condition of calls that external workers may claim. A query must repeat it exactly to use the indexes."""
-
 IN_PASSING: frozenset[CallStatus] = frozenset({"created", "running", "done"})
-BY_STATUS = "status NOT IN ('created', 'running', 'done')"
-"""Condition of the index of call statuses: a usual call, which is created, runs and completes, never enters it.
-
-A query must repeat it exactly to use the index, and must not ask for the statuses `IN_PASSING`.
-"""
 
 IS_OPEN = f"calls.{BY_STATUS} AND calls.status IN ('waiting', 'pending')"
 IS_PENDING = f"calls.{BY_STATUS} AND calls.status = 'pending'"
 """Conditions of calls whose results have not arrived yet, and of calls that no run waits for."""
 
-IN_A_SPACE = "space_id IS NOT NULL"
 _BELOW = sa.text("parent_id IS NOT NULL")
 _OFFERED, _LEASED = sa.text(ON_OFFER), sa.text(f"{ON_OFFER} AND leased_until IS NOT NULL")
 

@@ -85,6 +85,10 @@ from toolwright.core.value import changed
 from toolwright.wire.call import has_result_to_show
 
 RESULT = list(calls.columns.keys()).index("result")
+OWNERS = 100
+"""Number of threads whose owners are read by one statement."""
+MOST = 2**63 - 1
+"""Largest number. On SQLite values that are not numbers sort after all numbers, and must be excluded."""
 
 
 def _shown_call(row: Row) -> Call:
@@ -174,12 +178,6 @@ def _owned_by(count: int) -> sa.ColumnElement[bool]:
 def _page(statement: RowQuery) -> RowQuery:
     return statement.limit(number("limit")).offset(number("offset"))
 
-
-MOST = 2**63 - 1
-"""Largest number. On SQLite values that are not numbers sort after all numbers, and must be excluded."""
-
-OWNERS = 100
-"""Number of threads whose owners are read by one statement."""
 
 _CALL, _SHOWING = "call_", sa.literal("msg_", sa.Text)
 """Prefixes of the ids of calls, and of the messages that show them (see `wire.call_shown`)."""

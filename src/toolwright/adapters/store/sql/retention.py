@@ -52,6 +52,7 @@ from toolwright.core.threads.thread import Thread
 SPACE, AGENT = "space:", "agent:"
 _Piece: TypeAlias = tuple[tuple[sa.ColumnElement[Any], ...], sa.ColumnElement[bool]]
 """The key of a table, and the condition of the rows that go with a deleted thread, space or agent."""
+_KEEP = "INSERT INTO kept_bytes VALUES (NEW.digest, NEW.thread_id) ON CONFLICT DO NOTHING"
 
 
 def space_note(space_id: str) -> str:
@@ -87,7 +88,6 @@ dropped_bytes = sa.Table(
     sa.Column("at", Instant(), nullable=False),
 )
 
-_KEEP = "INSERT INTO kept_bytes VALUES (NEW.digest, NEW.thread_id) ON CONFLICT DO NOTHING"
 for trigger in (
     f"CREATE TRIGGER files_written AFTER INSERT ON files BEGIN {_KEEP}; END",
     f"CREATE TRIGGER files_rewritten AFTER UPDATE OF digest ON files BEGIN {_KEEP}; END",

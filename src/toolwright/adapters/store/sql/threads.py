@@ -85,6 +85,12 @@ ENTITIES = Mapping(entities, Entity)
 SIDES = frozenset(get_args(Side))
 _NO_USAGE = Usage()
 _NO_USAGE_TEXT = "[0,0,0,0]"
+NOT_COMPLETED = "status <> 'completed'"
+"""Condition of the index of run statuses. A query must repeat it exactly to use the index."""
+IS_UNREAD = "status = 'pending'"
+"""Condition of unread events. A query must repeat it exactly to use the index."""
+IS_FREE, IS_LEASED = "node IS NULL", "node IS NOT NULL"
+"""Conditions of wake-ups that no cluster node has leased, and of leased wake-ups."""
 
 
 def _usage_text(usage: Usage) -> str:
@@ -168,8 +174,6 @@ threads = sa.Table(
 NOT_OVER = sa.and_(*(threads.c.state.is_distinct_from(end) for end in ENDED))
 """Condition of threads that accept messages."""
 
-NOT_COMPLETED = "status <> 'completed'"
-"""Condition of the index of run statuses. A query must repeat it exactly to use the index."""
 
 runs = sa.Table(
     "runs",
@@ -275,11 +279,6 @@ STEPS = Mapping(steps, Step, "number")
 COMPACTIONS = Mapping(compactions, Compaction, "number")
 SENT_TEXTS = Mapping(sent_texts, SentText, "digest")
 
-
-IS_UNREAD = "status = 'pending'"
-"""Condition of unread events. A query must repeat it exactly to use the index."""
-IS_FREE, IS_LEASED = "node IS NULL", "node IS NOT NULL"
-"""Conditions of wake-ups that no cluster node has leased, and of leased wake-ups."""
 
 inbox = sa.Table(
     "inbox",

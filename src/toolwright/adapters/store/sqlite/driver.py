@@ -52,6 +52,10 @@ READERS = 4
 DAMAGED = (
     " The database file is damaged: stop the server and restore a backup with `toolwright restore FILE`."
 )
+SIZES = (64, 16, 8, 4, 3, 2, 1)
+"""Numbers of rows for one INSERT. There are few sizes, so that the connection keeps each statement prepared."""
+log = logging.getLogger("toolwright.journal")
+GROUP = 256  # approximate maximum of units in one commit
 
 
 class SqliteReaders:
@@ -133,10 +137,6 @@ def _page(cursor: sqlite3.Cursor) -> list[Row]:
     return rows
 
 
-SIZES = (64, 16, 8, 4, 3, 2, 1)
-"""Numbers of rows for one INSERT. There are few sizes, so that the connection keeps each statement prepared."""
-
-
 class ProgramRunner:
     """Runs programs. Rows appended to logs are buffered until the flush, or until a statement uses those tables."""
 
@@ -211,10 +211,6 @@ class ProgramRunner:
 Outcome: TypeAlias = UnitResult | Conflict | StoreError | Unwritable
 Waiting: TypeAlias = tuple[Unit, "asyncio.Future[Committed | Conflict]"]
 Shrinking: TypeAlias = "asyncio.Future[bool]"
-
-log = logging.getLogger("toolwright.journal")
-
-GROUP = 256  # approximate maximum of units in one commit
 
 
 class SqliteDriver:

@@ -33,6 +33,8 @@ URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 BodyKind: TypeAlias = Literal["json", "urlencoded", "multipart", "raw"]
 _MOST_STEPS = 20  # maximum depth of references and alternatives when looking for a `format`
+ANY = "*"
+"""Matches every name that has no path of its own."""
 
 
 @value
@@ -234,9 +236,6 @@ def _part(name: str, value: JSON, content_type: str | None, files: Files) -> Par
 
 Fields: TypeAlias = dict[str, "Fields"]
 """Names of an object's fields to keep, each with its subfields; no subfields means the whole value is kept."""
-
-ANY = "*"
-"""Matches every name that has no path of its own."""
 
 
 def read_fields(paths: Iterable[str]) -> Fields:

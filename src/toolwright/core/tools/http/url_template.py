@@ -19,6 +19,19 @@ _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _ORIGIN = re.compile(r"(https?)://([^/?#]*)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\\u2028\u2029]")
 _SEPARATORS = re.compile(r"[/\\]")
+Place: TypeAlias = Literal["path", "query", "header", "cookie"]
+Style: TypeAlias = Literal[
+    "form", "spaceDelimited", "pipeDelimited", "deepObject", "simple", "label", "matrix", "json"
+]
+STYLES: Mapping[Place, tuple[Style, ...]] = {
+    "path": ("simple", "label", "matrix", "json"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject", "json"),
+    "header": ("simple", "json"),
+    "cookie": ("form", "json"),
+}
+"""Styles of each place, the default first. `json` sends the parameter as JSON text."""
+_DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|"}
+_KEPT = "/:?@!$'()*,;"  # reserved characters that cannot end a parameter or the query
 
 
 class InvalidTemplate(ValueError):
@@ -220,23 +233,9 @@ def _check_segment(text: str, slots: list[Slot]) -> None:
         )
 
 
-Place: TypeAlias = Literal["path", "query", "header", "cookie"]
-Style: TypeAlias = Literal[
-    "form", "spaceDelimited", "pipeDelimited", "deepObject", "simple", "label", "matrix", "json"
-]
 Encode: TypeAlias = Callable[[str], str]
-STYLES: Mapping[Place, tuple[Style, ...]] = {
-    "path": ("simple", "label", "matrix", "json"),
-    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject", "json"),
-    "header": ("simple", "json"),
-    "cookie": ("form", "json"),
-}
-"""Styles of each place, the default first. `json` sends the parameter as JSON text."""
 FORM_STYLES = STYLES["query"]
 """Styles of form fields."""
-
-_DELIMITERS: Mapping[str, str] = {"spaceDelimited": " ", "pipeDelimited": "|"}
-_KEPT = "/:?@!$'()*,;"  # reserved characters that cannot end a parameter or the query
 
 
 @value

@@ -32,6 +32,16 @@ from toolwright.web.console.widgets import action, badge, box, code, json_text, 
 
 MOST_SPACES: Final = 200  # options offered
 _HOME: Final = ""  # no space selected: the agent's active space
+_KINDS: Final = {"ready": "good", "connecting": "busy", "down": "bad"}
+MOST_SHOWN: Final = 100  # tools shown per server
+MOST_TOOLS: Final = 200  # items listed
+MOST_NAMES: Final = 200  # names of values, per kind
+HOME_TOOLS: Mapping[HomeTools, str] = {
+    "own": "the user's own data",
+    "all": "everything the agent can access",
+    "none": "none",
+}
+LONGEST_EDITED: Final = 200_000  # characters: a page sends the whole text with each key press
 
 
 class PromptPreview:
@@ -85,10 +95,6 @@ class PromptPreview:
                 with box("div", "section"):
                     plain_text(f"{part.name}, after the messages" if part.changes else part.name, "h3")
                     code(part.text)
-
-
-_KINDS: Final = {"ready": "good", "connecting": "busy", "down": "bad"}
-MOST_SHOWN: Final = 100  # tools shown per server
 
 
 class Servers:
@@ -157,10 +163,6 @@ class Servers:
             await self._show()
 
         await self._visit.act(go(), "Accepted.")
-
-
-MOST_TOOLS: Final = 200  # items listed
-MOST_NAMES: Final = 200  # names of values, per kind
 
 
 class Configuration:
@@ -274,13 +276,6 @@ def fact(name: str, value: object) -> None:
     plain_text(str(value), "dd")
 
 
-HOME_TOOLS: Mapping[HomeTools, str] = {
-    "own": "the user's own data",
-    "all": "everything the agent can access",
-    "none": "none",
-}
-
-
 def open_to_name(open_to: str | Sequence[str] | None) -> str:
     """Describe who may open threads with an agent."""
     if open_to is None or isinstance(open_to, str):
@@ -303,9 +298,6 @@ def _names(title: str, types: Mapping[str, str]) -> None:
     with box("div", "row"):
         for name, kind in [*types.items()][:MOST_NAMES]:
             badge(f"{brief(name, 100)} · secret" if kind == "secret" else brief(name, 100))
-
-
-LONGEST_EDITED: Final = 200_000  # characters: a page sends the whole text with each key press
 
 
 class StoredConfiguration:

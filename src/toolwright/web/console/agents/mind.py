@@ -39,6 +39,12 @@ from toolwright.web.console.widgets import (
 
 T = TypeVar("T")
 Save: TypeAlias = Callable[[JSONObject], Awaitable[object]]
+_CONTENT: JSONObject = {"type": "string", "title": "Content"}
+_READER: JSONObject = {
+    "type": "object",
+    "properties": {"reader": {"type": "string", "title": "Agent, by name or id", "minLength": 1}},
+    "required": ["reader"],
+}
 
 
 class ItemList(Generic[T]):
@@ -303,7 +309,6 @@ class Memories:
         self._items.delete(question, "Delete", drop, done="Deleted.")
 
 
-_CONTENT: JSONObject = {"type": "string", "title": "Content"}
 _BLOCK: JSONObject = {"type": "object", "properties": {"content": _CONTENT}, "required": ["content"]}
 _NEW_BLOCK: JSONObject = {
     "type": "object",
@@ -312,11 +317,6 @@ _NEW_BLOCK: JSONObject = {
         "content": _CONTENT,
     },
     "required": ["label", "content"],
-}
-_READER: JSONObject = {
-    "type": "object",
-    "properties": {"reader": {"type": "string", "title": "Agent, by name or id", "minLength": 1}},
-    "required": ["reader"],
 }
 
 

@@ -38,6 +38,17 @@ _KINDS: Final[dict[InboxStatus, str]] = {
     "processed": "good",
     "failed": "bad",
 }
+TABS: Final = {
+    "configuration": "Configuration",
+    "prompt": "Prompt",
+    "memory": "Memory",
+    "mind": "Mind",
+    "plans": "Plans",
+    "inbox": "Inbox",
+}
+PER_PERSON_TABS: Final = ("prompt", "memory", "mind", "plans")
+MOST_OWNERS: Final = 100  # people listed, each with a link
+MOST: Final = 1_000  # agents searched by the filter
 
 
 class Inbox:
@@ -90,16 +101,6 @@ class Inbox:
         await self._visit.act(go(), "The event is retried.")
 
 
-TABS: Final = {
-    "configuration": "Configuration",
-    "prompt": "Prompt",
-    "memory": "Memory",
-    "mind": "Mind",
-    "plans": "Plans",
-    "inbox": "Inbox",
-}
-PER_PERSON_TABS: Final = ("prompt", "memory", "mind", "plans")
-MOST_OWNERS: Final = 100  # people listed, each with a link
 _TRIGGER: JSONObject = {
     "type": "object",
     "properties": {
@@ -232,7 +233,6 @@ def _changes(visit: Visit, view: AgentView) -> None:
     action("Delete", delete, icon="delete", kind="danger")
 
 
-MOST: Final = 1_000  # agents searched by the filter
 _NEW: JSONObject = {
     "type": "object",
     "properties": {

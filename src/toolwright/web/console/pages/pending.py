@@ -30,6 +30,14 @@ from toolwright.web.console.widgets import box, heading, link, nothing, plain_te
 
 MOST: Final = 50
 _THREADS: Final = 200  # newest threads of a person that are checked
+PAGE: Final = 25
+MOST_COUNTED: Final = 100
+_READ: Final = 100  # rows per read
+_ROUNDS: Final = 20  # reads per page: children in progress lie between the calls that wait for people
+_MOST_NAMES: Final = 5  # approvers listed
+POLL_INTERVAL: Final = 2.0
+"""Seconds between two polls, because there is no stream of the invisible calls of all threads."""
+MOST_OVER: Final = 25  # answered calls that the view still shows
 
 
 @value
@@ -72,12 +80,7 @@ async def _parked(visit: Visit) -> Sequence[Run]:
     ]
 
 
-PAGE: Final = 25
-MOST_COUNTED: Final = 100
-_READ: Final = 100  # rows per read
-_ROUNDS: Final = 20  # reads per page: children in progress lie between the calls that wait for people
 _ALL: Final[tuple[CallStatus, ...]] = get_args(CallStatus)
-_MOST_NAMES: Final = 5  # approvers listed
 
 
 @value
@@ -188,9 +191,6 @@ async def _name_of(visit: Visit, person: str) -> str:
     return brief(person if entity is None else entity.display_name or person, 60)
 
 
-POLL_INTERVAL: Final = 2.0
-"""Seconds between two polls, because there is no stream of the invisible calls of all threads."""
-MOST_OVER: Final = 25  # answered calls that the view still shows
 _SPACES = Topic(kind="spaces", id="")
 
 

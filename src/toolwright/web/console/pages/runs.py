@@ -58,6 +58,10 @@ from toolwright.web.console.widgets import (
 
 SIZE: Final = 10  # prompts per page
 MOST_MESSAGES: Final = 200  # newest messages of a prompt that are drawn
+TABS: Final = {"timeline": "Timeline", "prompts": "Prompts"}
+POLL_INTERVAL: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
+PAGE: Final = 50
+"""Seconds between two polls. No topic has the events of all runs, and reading a page is cheaper than following all."""
 
 
 async def draw_prompts(visit: Visit, run: Run) -> None:
@@ -149,8 +153,6 @@ def _fold(visit: Visit, title: str, draw: Callable[[], object]) -> None:
     details.on("toggle", lambda: visit.act(fill()), args=[])
 
 
-TABS: Final = {"timeline": "Timeline", "prompts": "Prompts"}
-POLL_INTERVAL: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 
@@ -257,8 +259,6 @@ async def _draw_status(visit: Visit, run: Run) -> None:
         visit.view.run(poll(read, POLL_INTERVAL))
 
 
-PAGE: Final = 50
-"""Seconds between two polls. No topic has the events of all runs, and reading a page is cheaper than following all."""
 STATUSES: Final[Mapping[str, RunStatus]] = {each: each for each in get_args(RunStatus)}
 
 

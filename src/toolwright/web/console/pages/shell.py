@@ -39,6 +39,7 @@ POLL_INTERVAL: Final = (
     3.0  # seconds between two counts, because there is no event stream of waiting items in threads
 )
 MOST: Final = 99
+THEMES: Final = {"light": False, "dark": True}
 
 
 def draw_navigation(visit: Visit) -> None:
@@ -122,7 +123,6 @@ ROUTES: Final[dict[str, Draw]] = {
     "/tools/{name}": tools.draw_app_tool,
     "/tools/{agent_id}/{name}": tools.draw_agent_tool,
 }
-THEMES: Final = {"light": False, "dark": True}
 
 
 def register() -> None:

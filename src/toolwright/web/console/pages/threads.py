@@ -46,6 +46,8 @@ from toolwright.web.console.widgets import action, badge, box, heading, link, no
 
 TABS: Final = {"messages": "Messages", "family": "Child threads", "files": "Files", "values": "Values"}
 _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required"})
+PAGE: Final = 50
+MOST_AGENTS: Final = 500
 
 
 async def draw_thread(visit: Visit, thread_id: str) -> None:
@@ -180,10 +182,6 @@ class ThreadView:
             nothing("This thread was deleted.")
             link("To the threads", "/threads")
         self._visit.view.close()
-
-
-PAGE: Final = 50
-MOST_AGENTS: Final = 500
 
 
 async def draw_threads(visit: Visit) -> None:

@@ -21,6 +21,8 @@ from toolwright.web.console.tools import (
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, heading, link, nothing, plain_text, prose
 
+MOST_AGENTS: Final = 1_000  # agents whose tools are listed
+
 
 async def draw_app_tool(visit: Visit, name: str) -> None:
     """Render the page of an app's tool."""
@@ -72,9 +74,6 @@ def _needs(tool: Tool) -> None:
             plain_text("Tenvs", "h2")
             plain_text("Variables that the thread must provide.", "p", "quiet small")
             parameter_table(tool.tenvs.model_json_schema())
-
-
-MOST_AGENTS: Final = 1_000  # agents whose tools are listed
 
 
 async def draw_list(visit: Visit) -> None:

@@ -18,6 +18,8 @@ from toolwright.web.console.widgets import LONGEST_SHOWN, box
 from toolwright.wire.space import space_message_json
 
 GONE = "A deleted person or agent"
+MOST_DRAWN: Final = 200
+"""Maximum number of messages on the page. Further messages replace those at the other end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +69,6 @@ def message_from_json(message: JSONObject) -> RoomMessage:
 def room_message(row: MessageView) -> RoomMessage:
     """Return the message from its row."""
     return message_from_json(space_message_json(row.message, row.author, row.reactions))
-
-
-MOST_DRAWN: Final = 200
-"""Maximum number of messages on the page. Further messages replace those at the other end."""
 
 
 @dataclass(slots=True, kw_only=True)

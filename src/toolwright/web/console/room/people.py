@@ -16,6 +16,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, icon_action, plain_text
 
 MOST_AGENTS: Final = 100_000  # agents precede people in the journal's list of entities
+MOST: Final = 200  # people and agents offered; others can be added by id over the API
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +82,6 @@ def activity_line(guests: Sequence[Guest], typing: set[str], at_work: set[str], 
 def _listed(names: Sequence[str]) -> str:
     parts = [*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])]
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-MOST: Final = 200  # people and agents offered; others can be added by id over the API
 
 
 async def choose_members(visit: Visit, space_id: str) -> None:

@@ -38,6 +38,7 @@ from toolwright.web.console.widgets import action, badge, box, heading, icon_act
 from toolwright.wire.call import call_message_id, shown_call_id
 
 STILL = 3.0  # seconds without a key after which a person counts as not typing
+PAGE: Final = 50  # messages read at once
 
 
 class Composer:
@@ -137,7 +138,6 @@ class Composer:
         self._visit.type(is_typing=False)
 
 
-PAGE: Final = 50  # messages read at once
 _MEMBERS: Final = frozenset({"member_added", "member_removed"})
 
 

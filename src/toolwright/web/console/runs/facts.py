@@ -21,6 +21,19 @@ from toolwright.web.console.dialogs import variables_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, file_url, link, plain_text
 
+KINDS: Final[Mapping[str, str]] = {
+    "queued": "busy", "running": "busy", "waiting": "waiting", "completed": "good", "failed": "bad",
+    "created": "busy", "pending": "waiting", "done": "good", "resolved": "good", "error": "bad", "expired": "bad",
+    "cancelled": "bad", "idle": "", "terminated": "", "skipped": "", "writing": "busy", "success": "good",
+}  # fmt: skip
+"""Colors of the statuses of runs, threads and calls, for `badge`."""
+STATUS_LABELS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "waiting", "resolved": "done"}
+"""Display labels of call statuses that differ from the status."""
+_ENTERED = "(event) => emit(event.target.value)"
+MOST_PAGES = 100_000
+T = TypeVar("T")
+LOST: Final = "The database is unavailable. This page updates when it is available again."
+
 
 def run_path(run_id: str) -> str:
     """Return the path of a run's page."""
@@ -65,16 +78,6 @@ def file_link(thread_id: str, ref: AttachmentRef) -> None:
     anchor.props["rel"] = "noopener noreferrer"
     with anchor:
         plain_text(ref.name)
-
-
-KINDS: Final[Mapping[str, str]] = {
-    "queued": "busy", "running": "busy", "waiting": "waiting", "completed": "good", "failed": "bad",
-    "created": "busy", "pending": "waiting", "done": "good", "resolved": "good", "error": "bad", "expired": "bad",
-    "cancelled": "bad", "idle": "", "terminated": "", "skipped": "", "writing": "busy", "success": "good",
-}  # fmt: skip
-"""Colors of the statuses of runs, threads and calls, for `badge`."""
-STATUS_LABELS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "waiting", "resolved": "done"}
-"""Display labels of call statuses that differ from the status."""
 
 
 def tokens(usage: Usage) -> str:
@@ -143,10 +146,6 @@ async def draw_requests(visit: Visit, thread_id: str) -> None:
         await variables_form(visit, thread_id, request.id)
 
 
-_ENTERED = "(event) => emit(event.target.value)"
-MOST_PAGES = 100_000
-
-
 def page_of(query: Mapping[str, str]) -> int:
     """Return the number of the requested page, from 1."""
     text = query.get("page", "1")
@@ -203,10 +202,6 @@ def _go(visit: Visit, path: str, name: str, text: str) -> None:
     if text != visit.query.get(name, ""):
         others = {key: value for key, value in visit.query.items() if key not in (name, "page")}
         ui.navigate.to(address(path, **others, **{name: text}))
-
-
-T = TypeVar("T")
-LOST: Final = "The database is unavailable. This page updates when it is available again."
 
 
 def draw_broken(rows: Sequence[object]) -> None:

@@ -26,6 +26,11 @@ from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, pl
 
 READ: Final = 200  # calls or messages read at once
 _BROKEN: Final = -1  # step number of a call that cannot be read
+_OPENED: Final = "(event) => emit(event.target.open)"
+PAGE: Final = 20  # steps drawn at once
+MOST_CALLS: Final = 50  # calls per step drawn at once
+LONGEST: Final = 0.02  # seconds of drawing after which other tasks get a turn
+MOST_DRAWN: Final = 60  # maximum number of steps on a live page; the earliest are removed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,9 +156,6 @@ def _is_last(page: Sequence[object]) -> bool:
     return len(page) + len(broken_rows(page)) < READ and not ended_early(page)
 
 
-_OPENED: Final = "(event) => emit(event.target.open)"
-
-
 class CallFold:
     """The line of a call. Its contents are drawn when it is opened."""
 
@@ -247,12 +249,6 @@ def _draw_progress(done: float, total: float | None, text: str) -> None:
             bar.props["max"], bar.props["value"] = total, min(done, total)
             bar.props["aria-label"] = "Progress"
         plain_text(joined(brief(text, 120), f"{done:g} of {total:g}" if total else f"{done:g}"))
-
-
-PAGE: Final = 20  # steps drawn at once
-MOST_CALLS: Final = 50  # calls per step drawn at once
-LONGEST: Final = 0.02  # seconds of drawing after which other tasks get a turn
-MOST_DRAWN: Final = 60  # maximum number of steps on a live page; the earliest are removed
 
 
 class Timeline:

@@ -44,6 +44,15 @@ from toolwright.web.console.widgets import (
 )
 from toolwright.wire.call import arguments_json
 
+MOST_FILES: Final = 10
+MOST_BYTES: Final = 50_000_000  # bytes of all files of one message
+FORM: Final = 4_096  # additional bytes per uploaded file
+PAGE: Final = 50  # messages read at once
+MOST_READ: Final = 100  # calls read per page; the lines of others show what the model has read
+DEEPEST: Final = 10  # nesting levels of calls
+MOST_DRAWN: Final = 200
+"""Maximum number of messages on the page. Further messages replace those at the other end."""
+
 
 async def draw_prompt(visit: Visit, thread: Thread) -> None:
     """Render the parts of the prompt that precedes the conversation, for services only."""
@@ -66,11 +75,6 @@ async def draw_prompt(visit: Visit, thread: Thread) -> None:
                 size = quantity(len(part.text), "character")
                 plain_text(f"{size}, after the messages" if part.changes else size, "span", "quiet small")
             code(part.text)
-
-
-MOST_FILES: Final = 10
-MOST_BYTES: Final = 50_000_000  # bytes of all files of one message
-FORM: Final = 4_096  # additional bytes per uploaded file
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,13 +166,6 @@ class Composer:
 def _attachment(file: _File) -> Attachment:
     data = base64.b64encode(file.content).decode()
     return Attachment(name=file.name, mime_type=file.mime_type, data=data)
-
-
-PAGE: Final = 50  # messages read at once
-MOST_READ: Final = 100  # calls read per page; the lines of others show what the model has read
-DEEPEST: Final = 10  # nesting levels of calls
-MOST_DRAWN: Final = 200
-"""Maximum number of messages on the page. Further messages replace those at the other end."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,6 +23,8 @@ from toolwright.web.routes.threads import INLINE_TYPES
 
 LONGEST_NAME: Final = 200
 MOST_SHOWN: Final = 500
+PAGE: Final = 50
+LARGEST_TEXT: Final = 1_000_000  # bytes of a text file read for the preview
 
 
 class ThreadValues:
@@ -86,10 +88,6 @@ class ThreadValues:
         # entered text or None, by name
         await visit.runtime.threads.set_env(thread_id, cast("EnvInput", values))
         await self._draw_names()
-
-
-PAGE: Final = 50
-LARGEST_TEXT: Final = 1_000_000  # bytes of a text file read for the preview
 
 
 async def draw_files_of(visit: Visit, thread_id: str) -> None:

@@ -26,6 +26,12 @@ from toolwright.web.console.tool_ui.parts import (
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import action, badge, box, plain_text, prose
 
+QUESTION: Final = ("question", "message", "title", "text", "prompt")
+MOST_OPTIONS: Final = 500
+_BUTTONS: Final = 8  # options that are all shown at once
+_LONGEST: Final = 200  # characters
+_ANSWERS = {"accept": ("Answered", "good"), "decline": ("Declined", "bad"), "cancel": ("Not answered", "")}
+
 
 async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     """Render an approval. The result is `{"approved": true, "args"?: {…}, "reason"?: text}`."""
@@ -67,12 +73,6 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
         action("Refuse", lambda: submit(answer(approved=False)), kind="danger")
         editing = action("Edit the arguments", edit, kind="plain")
         editing.set_visibility(terms.edit)
-
-
-QUESTION: Final = ("question", "message", "title", "text", "prompt")
-MOST_OPTIONS: Final = 500
-_BUTTONS: Final = 8  # options that are all shown at once
-_LONGEST: Final = 200  # characters
 
 
 @value
@@ -226,9 +226,6 @@ async def _draw_chosen(facts: CallFacts, options: Sequence[Option]) -> None:
     with box("div", "row"):
         for each in chosen[:MOST_OPTIONS] if isinstance(chosen, list) else [chosen]:
             badge(labels.get(_text(each), brief(_text(each), _LONGEST)), "good")
-
-
-_ANSWERS = {"accept": ("Answered", "good"), "decline": ("Declined", "bad"), "cancel": ("Not answered", "")}
 
 
 async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:

@@ -70,6 +70,17 @@ _NAMES: Final[Mapping[Component, Sequence[str]]] = {
 _USUAL: Final[Mapping[str, Component]] = {
     name: component for component, names in _NAMES.items() for name in names
 }
+log = logging.getLogger("toolwright.web")
+PAUSE: Final = 0.25  # seconds between two redraws of a call with streaming arguments or progress reports
+FAILED: Final = "The component of the tool %r failed."
+LONGEST_DRAWING: Final = 10.0  # timeout of a user's component in seconds
+_STATUS: Final = {
+    "streaming": ("being written", "busy"),
+    "running": ("in progress", "busy"),
+    "requires_action": ("waiting for an answer", "waiting"),
+    "complete": ("done", "good"),
+    "error": ("failed", "bad"),
+}
 
 
 def component_of(facts: CallFacts, tool_uis: Mapping[str, ToolUI]) -> Draw | Drawing:
@@ -95,19 +106,7 @@ def usual_component(name: str) -> Component | None:
     return _USUAL.get(plain)
 
 
-log = logging.getLogger("toolwright.web")
-
-PAUSE: Final = 0.25  # seconds between two redraws of a call with streaming arguments or progress reports
-FAILED: Final = "The component of the tool %r failed."
-LONGEST_DRAWING: Final = 10.0  # timeout of a user's component in seconds
 OURS: Final = frozenset([*SHIPPED.values(), draw_approval, draw_question, draw_plain])
-_STATUS: Final = {
-    "streaming": ("being written", "busy"),
-    "running": ("in progress", "busy"),
-    "requires_action": ("waiting for an answer", "waiting"),
-    "complete": ("done", "good"),
-    "error": ("failed", "bad"),
-}
 Read = Callable[[], Awaitable[CallFacts]]
 
 

@@ -29,6 +29,12 @@ _LOOKED_AT: Final = 20  # points searched for a label
 _LONGEST: Final = 80  # characters of a label
 _LONGEST_TEXT: Final = 1_000_000  # characters of a chart given as JSON text
 _WRAPPED: Final = ("chart", "spec", "option", "options", "config", "figure")
+COLOURS: Final = (
+    "#4f6bed", "#17a673", "#e08a00", "#d4526e", "#8e5bd0", "#1f9bcf", "#a0783c", "#6b7a90",
+)  # fmt: skip
+_QUIET: Final = "#7a8699"  # readable on light and dark backgrounds; overridden by a stylesheet where possible
+_FINE: Final = 2_000  # points drawn as SVG shapes, which a stylesheet can style; more are painted on a canvas
+_CELLS: Final = 1_000  # rows of the table
 
 
 @value
@@ -258,14 +264,6 @@ def _label(part: JSON) -> str:
     if part is None or isinstance(part, dict | list):
         return ""
     return brief(part if isinstance(part, str) else str(part), _LONGEST)
-
-
-COLOURS: Final = (
-    "#4f6bed", "#17a673", "#e08a00", "#d4526e", "#8e5bd0", "#1f9bcf", "#a0783c", "#6b7a90",
-)  # fmt: skip
-_QUIET: Final = "#7a8699"  # readable on light and dark backgrounds; overridden by a stylesheet where possible
-_FINE: Final = 2_000  # points drawn as SVG shapes, which a stylesheet can style; more are painted on a canvas
-_CELLS: Final = 1_000  # rows of the table
 
 
 async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:

@@ -23,6 +23,10 @@ from toolwright.wire.result import result_from_json
 
 Status: TypeAlias = Literal["streaming", "running", "requires_action", "complete", "error"]
 _ENDS = {"expired": "Not answered in time.", "cancelled": "The call was cancelled."}
+MOST_ITEMS: Final = 200  # items of a list or object shown as JSON
+_MOST_FACTS: Final = 40
+_SHORT: Final = 2_000  # characters of one value among others
+ANYTHING: JSONObject = {"type": "object"}
 
 
 @value
@@ -211,9 +215,6 @@ async def _schema_of(visit: Visit, row: Call) -> JSONObject | None:
 
 Draw: TypeAlias = Callable[[Visit, CallFacts, Submit], Awaitable[None]]
 """Renders the body of a call's card."""
-MOST_ITEMS: Final = 200  # items of a list or object shown as JSON
-_MOST_FACTS: Final = 40
-_SHORT: Final = 2_000  # characters of one value among others
 
 
 def is_open(call: ShownCall) -> bool:
@@ -319,9 +320,6 @@ def waiting_for_others(call: ShownCall) -> None:
     """Render a note that the call waits for another person's answer."""
     if call.status == "requires_action" and not call.may_answer:
         plain_text("Waiting for another person’s answer.", "p", "quiet small")
-
-
-ANYTHING: JSONObject = {"type": "object"}
 
 
 async def draw_form(visit: Visit, facts: CallFacts, submit: Submit) -> None:

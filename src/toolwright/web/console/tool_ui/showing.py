@@ -27,6 +27,22 @@ from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import action, box, file_url, plain_text, size
 from toolwright.web.routes.threads import INLINE_TYPES
 
+PAGE: Final = 25  # rows per page; fewer in a wide table
+MOST_CELLS: Final = 1_000  # cells per page: more take the server a tenth of a second
+MOST_COLUMNS: Final = 200
+_LOOKED_AT: Final = 100  # rows whose names become columns
+_LONGEST: Final = 500  # characters of a cell
+_WRAPPED: Final = ("table", "data", "result")
+_NAMES: Final = ("key", "field", "name", "id", "accessor", "label", "title", "header")
+_TITLES: Final = ("label", "title", "header", "headerName", "name", "key", "field", "id")
+MOST_SHOWN: Final = 50  # files per call
+_INLINE: Final = ("url", "src", "image", "dataUrl", "data_url", "data")
+_CAPTION: Final = ("caption", "title", "alt", "description")
+_DONE: Final = ("done", "current", "value", "progress", "percent")
+_TOTAL: Final = ("total", "max", "of")
+_TEXT: Final = ("text", "message", "label", "title", "status")
+LARGEST_INLINE: Final = 5 * 1024 * 1024  # bytes of an image in the arguments
+
 
 async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     """Render the arguments, and the result or the error."""
@@ -77,16 +93,6 @@ def read_result(entered: str) -> JSON:
         return parse_json(entered)
     except NotJson:
         return entered
-
-
-PAGE: Final = 25  # rows per page; fewer in a wide table
-MOST_CELLS: Final = 1_000  # cells per page: more take the server a tenth of a second
-MOST_COLUMNS: Final = 200
-_LOOKED_AT: Final = 100  # rows whose names become columns
-_LONGEST: Final = 500  # characters of a cell
-_WRAPPED: Final = ("table", "data", "result")
-_NAMES: Final = ("key", "field", "name", "id", "accessor", "label", "title", "header")
-_TITLES: Final = ("label", "title", "header", "headerName", "name", "key", "field", "id")
 
 
 @value
@@ -209,11 +215,7 @@ class _Paged:
         self._draw()
 
 
-LARGEST_INLINE: Final = 5 * 1024 * 1024  # bytes of an image in the arguments
-MOST_SHOWN: Final = 50  # files per call
 _RASTER: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
-_INLINE: Final = ("url", "src", "image", "dataUrl", "data_url", "data")
-_CAPTION: Final = ("caption", "title", "alt", "description")
 
 
 async def draw_image(visit: Visit, facts: CallFacts, submit: Submit) -> None:
@@ -291,11 +293,6 @@ def _link(url: str) -> Element:
 def _picture(url: str, alt: str) -> None:
     picture = box("img", "thumbnail")
     picture.props["src"], picture.props["alt"], picture.props["loading"] = url, alt, "lazy"
-
-
-_DONE: Final = ("done", "current", "value", "progress", "percent")
-_TOTAL: Final = ("total", "max", "of")
-_TEXT: Final = ("text", "message", "label", "title", "status")
 
 
 @value
