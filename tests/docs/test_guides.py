@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from tests.docs.twin import TWINS
@@ -18,8 +17,6 @@ from toolwright.wiring.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
-PAGES = [*GUIDES, ROOT / "docs" / "durability.md"]
-"""Pages whose code is executed."""
 BLOCK = re.compile(r"```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)```", re.DOTALL)
 OUTPUT = re.compile(r"```text title=\"Output\"\n(.*?)```", re.DOTALL)
 TITLED = re.compile(r"```(?:python|yaml) title=\"(?P<title>[^\"]+)\"\n(?P<code>.*?)```", re.DOTALL)
@@ -80,7 +77,7 @@ async def run(*command: str, folder: Path, environ: dict[str, str] | None = None
 
 
 @pytest.mark.parametrize(
-    "guide", [page for page in PAGES if page.stem not in SERVED], ids=lambda path: path.stem
+    "guide", [page for page in GUIDES if page.stem not in SERVED], ids=lambda path: path.stem
 )
 def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path, commands: Forks) -> None:
     write_files(guide, tmp_path)
@@ -129,7 +126,7 @@ runpy.run_module("toolwright.cli", run_name="__main__")
 
 
 def test_every_twin_has_a_page() -> None:
-    assert {twin.stem for twin in TWINS.iterdir()} <= {page.stem for page in PAGES}
+    assert {twin.stem for twin in TWINS.iterdir()} <= {page.stem for page in GUIDES}
 
 
 async def test_the_guide_to_tests_runs_in_a_new_process_without_a_warning(tmp_path: Path) -> None:
@@ -182,58 +179,25 @@ async def test_the_payment_of_the_readme_waits_over_a_kill_and_is_made_once(
     assert re.fullmatch(pattern(shown), waiting + approved + charged)
 
 
-async def test_the_first_tool_is_called_by_a_model_over_the_wire(tmp_path: Path, commands: Forks) -> None:
-    guide = (ROOT / "docs" / "guides" / "first-tool.md").read_text(encoding="utf-8")
-    [app] = [match["code"] for match in BLOCK.finditer(guide) if match["title"] == "app.py"]
-    (tmp_path / "app.py").write_text(app, encoding="utf-8")
+async def test_a_call_that_a_death_interrupts_runs_again_with_the_same_key(
+    tmp_path: Path, commands: Forks
+) -> None:
+    page = ROOT / "docs" / "durability.md"
+    write_files(page, tmp_path)
+    [shown] = re.findall(r"```text\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     async with WireServer() as server:
 
-        async def command(*arguments: str, typed: str = "") -> str:
-            done = await asyncio.to_thread(commands.run, arguments, tmp_path, environment(server), typed)
-            assert done.returncode == 0, done.stderr
+        async def worker(part: str) -> str:
+            environ = environment(server)
+            done = await asyncio.to_thread(commands.run, [part], tmp_path, environ, program="worker.py")
             return done.stdout
 
-        assert "The book's title" in await command("tools", "show", "find_shelf")
-        assert (await command("call", "find_shelf", '{"title": "Dune"}')).strip() == "shelf B4"
-        server.answer(
-            calls=[WireCall(id="c1", name="find_shelf", arguments=(json.dumps({"title": "Dune"}),))]
-        )
-        server.answer(text=["Dune is on shelf B4."])
-        said = await command("chat", "librarian", typed="Where is Dune?\n")
-        assert "find_shelf" in said
-        assert "Dune is on shelf B4." in said
-        [first, second] = [request.body for request in server.requests]
-        assert '"name": "find_shelf"' in json.dumps(first["tools"])
-        assert "shelf B4" in json.dumps(second)
-
-
-async def test_the_first_tool_is_served_and_asked_as_the_tutorial_says(tmp_path: Path) -> None:
-    guides = ROOT / "docs" / "guides"
-    tutorial = guides / "tutorial-serve.md"
-    assert "toolwright serve app:app\n" in tutorial.read_text(encoding="utf-8")
-    first = (guides / "first-tool.md").read_text(encoding="utf-8")
-    [app] = [match["code"] for match in BLOCK.finditer(first) if match["title"] == "app.py"]
-    (tmp_path / "app.py").write_text(app, encoding="utf-8")
-    write_files(tutorial, tmp_path)
-    async with WireServer() as wire:
-        wire.answer(calls=[WireCall(id="c1", name="find_shelf", arguments=(json.dumps({"title": "Emma"}),))])
-        wire.answer(text=["Emma is on shelf A1."])
-        serve = [sys.executable, "-m", "toolwright.cli", "serve", "app:app", "--port", "0"]
-        server = await asyncio.create_subprocess_exec(
-            *serve, cwd=tmp_path, env=environment(wire), stdout=subprocess.PIPE
-        )
-        assert server.stdout is not None
-        try:
-            async with asyncio.timeout(60), httpx2.AsyncClient(timeout=60) as http:
-                url = re.findall(rb"http://[^/, ]+\d", await server.stdout.readline())[0].decode()
-                asked = await run(sys.executable, "ask.py", url, "Where is Emma?", folder=tmp_path)
-                assert asked == "find_shelf {'title': 'Emma'}\nEmma is on shelf A1.\n"
-                [thread] = (await http.get(f"{url}/api/threads")).json()["threads"]
-                said = (await http.get(f"{url}/api/threads/{thread['id']}/messages")).json()["messages"]
-                assert [message["role"] for message in said] == ["user", "assistant", "tool", "assistant"]
-        finally:
-            server.terminate()
-            await server.wait()
+        server.answer(calls=[WireCall(id="c1", name="charge", arguments=(json.dumps({"euros": 5}),))])
+        server.answer(text=["I have charged 5 euros."])
+        printed = await worker("first") + await worker("second")
+    assert re.fullmatch(pattern(shown), printed)
+    first, second = re.findall(r"key (\S+)", printed)
+    assert first == second
 
 
 def test_every_setting_is_in_the_guide_to_them() -> None:
