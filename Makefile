@@ -14,7 +14,7 @@ SERVER := --extra openai --extra anthropic --extra postgres --extra nats --extra
 export PYTHONPYCACHEPREFIX := $(abspath $(VENV)/pycache)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-rest again test-pythons test-all check docs reference cost mcp-conformance behaviour bench bench-save lock clean
+.PHONY: demo test test-rest again test-pythons test-all check docs reference cost mcp-conformance behaviour bench bench-save kills kills-lock lock clean
 
 demo: $(VENV)/.demo  ## a run you can watch, offline
 	$(BIN)/toolwright demo
@@ -77,6 +77,21 @@ bench: $(VENV)/.dev  ## what things cost, beside the least they could cost, and 
 
 bench-save: $(VENV)/.dev  ## the same, and keep the figures in bench/LAST.md
 	$(BIN)/python -m bench --save
+
+PEERS := langgraph agno pydantic-ai-dbos openai-agents-dbos
+
+kills: $(VENV)/.dev $(addprefix $(VENV)/kills/.,$(PEERS))  ## what a crash costs, here and in other frameworks: bench/KILLS.md, after an hour
+	nice $(BIN)/python -m bench.kills --save
+
+kills-lock: $(VENV)/.dev  ## bench/kills/requirements/*.txt anew from the *.in beside them, with the newest versions
+	for each in $(PEERS); do $(subst pyproject.toml,bench/kills/requirements/$$each.in,$(subst make lock,make kills-lock,$(COMPILE))) \
+	  --upgrade -o bench/kills/requirements/$$each.txt || exit 1; done
+
+# An environment for each framework that is compared; the stamp is beside it.
+$(VENV)/kills/.%: bench/kills/requirements/%.txt | $(VENV)/.dev
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/kills/$*
+	$(BIN)/uv pip sync --quiet --python $(VENV)/kills/$*/bin/python --require-hashes $<
+	touch $@
 
 lock: $(VENV)/.dev  ## requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(COMPILE) $(UPGRADE) --group dev --extra all -o requirements/dev.txt

@@ -1,0 +1,1 @@
+"""Worker programs, one for each system. Each runs in a virtual environment of its own."""
