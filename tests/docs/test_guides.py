@@ -17,6 +17,8 @@ from toolwright.wiring.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+PAGES = [*GUIDES, ROOT / "docs" / "durability.md"]
+"""Pages with programs."""
 BLOCK = re.compile(r"```python(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)```", re.DOTALL)
 OUTPUT = re.compile(r"```text title=\"Output\"\n(.*?)```", re.DOTALL)
 TITLED = re.compile(r"```(?:python|yaml) title=\"(?P<title>[^\"]+)\"\n(?P<code>.*?)```", re.DOTALL)
