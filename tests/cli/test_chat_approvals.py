@@ -58,6 +58,7 @@ def test_a_line_approves_refuses_or_edits_the_call(clerk: Shell, typed: str, res
     assert (done.returncode, done.stderr) == (0, "")
     assert ASKED in done.stdout
     assert "   [y]es / [n]o (and why) / [e]dit: " in done.stdout
+    assert "waiting for" not in done.stdout
     assert result in done.stdout
     assert "clerk  Well." in done.stdout
 

@@ -277,6 +277,7 @@ class Conversation:
         self._settled: dict[str, asyncio.Event] = {}  # by call id: set once the call needs no answer any more
         self._quit = asyncio.Event()
         self._busy = False
+        self._prompting = False  # whether a prompt is on the last line of the terminal
         self._cancelling: asyncio.Task[None] | None = None
 
     async def hold(self, lines: Lines) -> int:
@@ -359,14 +360,24 @@ class Conversation:
         """Ask the terminal user for the input that the call waits for, if the user can provide it."""
         try:
             call = await self._runtime.calls.get(call_id)
-            if call.awaits_approval:
-                await Approvals(self._runtime, terminal).put(call)
-            elif call.name == ELICIT:
-                await Questions(self._runtime, terminal).put(call)
-            elif call.status == "waiting" and call.kind in ("external", "space"):
-                await WaitingCalls(self._runtime, terminal, self._tools).put(call)
+            prompt = self._prompt(call, terminal)
+            self._prompting = prompt is not None
+            if prompt is not None:
+                await prompt.put(call)
         except ToolwrightError as error:
             self._console.print(f" · {error.message}", style="red", markup=False)
+        finally:
+            self._prompting = False
+
+    def _prompt(self, call: Call, terminal: Terminal) -> Approvals | Questions | WaitingCalls | None:
+        """Return the prompt for the input that the call waits for, or None if the user cannot provide it."""
+        if call.awaits_approval:
+            return Approvals(self._runtime, terminal)
+        if call.name == ELICIT:
+            return Questions(self._runtime, terminal)
+        if call.status == "waiting" and call.kind in ("external", "space"):
+            return WaitingCalls(self._runtime, terminal, self._tools)
+        return None
 
     async def _cancel(self) -> None:
         with suppress(NotFound, AlreadyOver):  # the run has finished in the meantime
@@ -375,7 +386,8 @@ class Conversation:
     async def _watch(self) -> int:
         """Show the thread's events as they arrive, without end."""
         async for event in self._runtime.events.follow(Topic(kind="thread", id=self._thread.id), after=0):
-            self._view.show(event.type, await self._full_payload(event), event.at.astimezone(UTC))
+            if not self._is_asked(event):
+                self._view.show(event.type, await self._full_payload(event), event.at.astimezone(UTC))
             call_id = str(event.payload.get("toolCallId"))
             if event.type in ("tool.started", "tool.waiting"):
                 self._settled.pop(call_id, None)  # an approved call can wait again
@@ -386,6 +398,13 @@ class Conversation:
                 self._over[event.run_id] = event.type
                 self._run_ended.set()
         return FAILED
+
+    def _is_asked(self, event: Event) -> bool:
+        """Return whether the event reports that the run waits for input that the terminal user is prompted for."""
+        waiting = event.payload.get("waiting")
+        if event.type != "run.waiting" or not isinstance(waiting, dict):
+            return False
+        return self._prompting or waiting.get("reason") == "approval"
 
     async def _full_payload(self, event: Event) -> JSONObject:
         """Return the event's payload. A message too large for an event is fetched."""
