@@ -21,6 +21,8 @@ WIDTH = 100  # characters of a signature in one line
 CITATION = re.compile(r" \((?:D|S|decision )\d[^)]*\)")
 """A docstring's reference to a design document, which readers do not have."""
 SURFACES = {"commands": commands, "routes": routes}
+NOT_CREATED = "toolwright.runtime."
+"""Users get these objects from an open app and never create them."""
 HIDDEN = {"model_config", "model_post_init"}
 
 
@@ -118,12 +120,25 @@ def entry(item: griffe.Object, name: str, level: int) -> Iterator[str]:
 
 
 def field_line(item: griffe.Attribute, text: str, *, default: bool) -> str:
-    value = f" = {item.value}" if default and item.value is not None and "property" not in item.labels else ""
-    if len(value) > WIDTH or "ield(" in value:
+    assigned = assigned_type(item)
+    kind = item.annotation or assigned
+    value = "" if assigned or item.value is None or "property" in item.labels else f" = {item.value}"
+    if not default or len(value) > WIDTH or "ield(" in value:
         value = ""
-    kind = "" if item.annotation is None else f": {item.annotation}"
     text = uncited(item.docstring.value) if item.docstring else text
-    return f"- `{item.name}{kind}{value}`" + (f": {text}" if text else "")
+    return f"- `{item.name}{f': {kind}' if kind else ''}{value}`" + (f": {text}" if text else "")
+
+
+def assigned_type(item: griffe.Attribute) -> str:
+    """Return the type of an attribute that `__init__` sets to its argument or to a new object, or an empty text."""
+    init = item.parent.members.get("__init__") if item.parent else None
+    if not isinstance(init, griffe.Function) or "instance-attribute" not in item.labels:
+        return ""
+    value = str(item.value)
+    if value in init.parameters:
+        return str(init.parameters[value].annotation or "")
+    created = re.match(r"([A-Z]\w*)\(", value)
+    return created[1] if created else ""
 
 
 def paragraphs(section: griffe.DocstringSection) -> Iterator[str]:
@@ -160,7 +175,7 @@ def signature_of(item: griffe.Object, name: str) -> str:
         case griffe.Function():
             parameters, returns = item.parameters, item.returns
             name = f"{'async ' if 'async' in item.labels else ''}{name}"
-        case griffe.Class() if "__init__" in item.members:
+        case griffe.Class() if "__init__" in item.members and not item.path.startswith(NOT_CREATED):
             parameters, returns = item.parameters, None
         case _:
             return ""
