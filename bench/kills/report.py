@@ -146,9 +146,10 @@ WHOLE: Sequence[tuple[str, Cell]] = (
 
 def table(results: Sequence[Result], rows: Sequence[tuple[str, Cell]] = SHORT) -> str:
     """Return the figures as a Markdown table, a column for each system."""
+    day = max(each.day for each in results)
     lines = [
         [
-            f"{results[0].system.database}, per 1,000 effects (number)",
+            f"{results[0].system.database}, {day}, per 1,000 effects (number)",
             *[each.system.title for each in results],
         ],
         ["---", *["---:" for _ in results]],
