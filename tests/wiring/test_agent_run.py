@@ -391,6 +391,38 @@ except KeyboardInterrupt:
 """
 
 
+ASKED = """
+import asyncio, os, signal, threading
+import toolwright as tw
+from toolwright.testing import ScriptedModel
+
+@tw.tool(requires_approval=True)
+async def pay() -> str:
+    "Pay."
+    return ""
+
+def approve(call: tw.CallWaiting) -> bool:
+    os.kill(os.getpid(), signal.SIGINT)
+    return threading.Event().wait()
+
+turns = [{"calls": [{"name": "pay", "args": {}}]}, {"text": "Over."}]
+clerk = tw.Agent("clerk", model=ScriptedModel(turns), tools=[pay])
+try:
+    asyncio.run(tw.run(clerk, "Go.", approve=approve)) if IN_A_LOOP else tw.run_sync(clerk, "Go.", approve=approve)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("in_a_loop", [True, False])
+def test_ctrl_c_ends_a_program_whose_approval_no_one_answers(in_a_loop: bool) -> None:
+    code = ASKED.replace("IN_A_LOOP", str(in_a_loop))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
 @pytest.mark.parametrize("in_a_loop", [True, False])
 def test_ctrl_c_ends_run_sync_also_where_a_loop_runs(in_a_loop: bool) -> None:
     code = INTERRUPTED.replace("IN_A_LOOP", str(in_a_loop))

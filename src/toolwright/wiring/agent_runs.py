@@ -14,6 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AsyncExitStack, aclosing, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from types import NoneType, TracebackType
@@ -24,7 +25,7 @@ from toolwright.core.agents.agent import Agent
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import CallWaiting, RunDone, RunEvent, RunResult, TextDelta
 from toolwright.core.checks import brief_value, is_number
-from toolwright.core.concurrency import within
+from toolwright.core.concurrency import DaemonThreads, within
 from toolwright.core.json_value import JSON
 from toolwright.core.results import Attachment, ToolResult
 from toolwright.core.value import changed
@@ -62,7 +63,12 @@ async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
     if inspect.iscoroutinefunction(approve):
         answer = await approve(call)
     else:
-        answer = await asyncio.to_thread(approve, call)
+        threads = DaemonThreads(
+            1, "toolwright-approve"
+        )  # a prompt that no one answers must not delay the exit
+        context = copy_context()
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(threads, lambda: context.run(approve, call))
         answer = await answer if inspect.isawaitable(answer) else answer
     return _read(answer, call.name)
 
