@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent
 DOCS = ROOT / "docs"
 GROUP = re.compile(r"^  - (\w+):\n((?:      - \S+\n)+)", re.MULTILINE)
 COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+PROGRAM = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 SENTENCE = re.compile(r"[\w`*].*?(?:\.(?=\s)|\Z)")
 
 
@@ -34,12 +35,14 @@ class CustomMetadataHook(MetadataHookInterface):
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
-    """Adds both files to the wheel, beside the pages, which `src/toolwright/docs` links to."""
+    """Adds the pages and both files to the wheel. A checkout has the pages by the link `src/toolwright/docs`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the files to a temporary folder, from which the wheel takes them."""
-        for path in write(Path(mkdtemp())):
-            build_data["force_include"][str(path)] = f"toolwright/docs/{path.name}"
+        """Write both files to a temporary folder, from which the wheel takes them."""
+        included = {page: page.relative_to(DOCS) for _, pages in groups() for page in pages}
+        included |= {path: Path(path.name) for path in write(Path(mkdtemp()))}
+        for path, name in included.items():
+            build_data["force_include"][str(path)] = f"toolwright/docs/{name.as_posix()}"
 
 
 def groups() -> Iterator[tuple[str, list[Path]]]:
@@ -55,15 +58,15 @@ def text_of(page: Path) -> str:
 
 def line_of(page: Path) -> str:
     """Return the page's title, as a link, with the first sentence of its first paragraph."""
-    title, *paragraphs = text_of(page).split("\n\n")
+    title, *paragraphs = PROGRAM.sub("", text_of(page)).split("\n\n")
     sentences = [SENTENCE.match(" ".join(each.split())) for each in paragraphs]
     first = next((each[0] for each in sentences if each), "")
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", first)
     return f"- [{title.lstrip('# ')}]({page.relative_to(DOCS)}): {plain}"
 
 
-def write(folder: Path) -> Iterator[Path]:
-    """Write `llms.txt` and `llms-full.txt` into the folder, and yield their paths."""
+def write(folder: Path) -> list[Path]:
+    """Write `llms.txt` and `llms-full.txt` into the folder, and return their paths."""
     about = " ".join(text_of(DOCS / "index.md").split("\n\n")[1].split())
     sections = [f"## {name}\n\n" + "\n".join(map(line_of, pages)) for name, pages in groups()]
     index = "\n\n".join([f"# Toolwright\n\n> {about}", *sections])
@@ -72,14 +75,14 @@ def write(folder: Path) -> Iterator[Path]:
         for _, pages in groups()
         for page in pages
     )
-    for name, text in (("llms.txt", index), ("llms-full.txt", whole)):
-        path = folder / name
+    texts = {folder / "llms.txt": index, folder / "llms-full.txt": whole}
+    for path, text in texts.items():
         path.write_text(text + "\n", encoding="utf-8")
-        yield path
+    return list(texts)
 
 
 if __name__ == "__main__":
     site = Path(sys.argv[1])
-    for page in [*write(site), *(page for _, pages in groups() for page in pages)]:
-        if page.is_relative_to(DOCS):
-            (site / page.relative_to(DOCS)).write_text(text_of(page) + "\n", encoding="utf-8")
+    write(site)
+    for page in (page for _, pages in groups() for page in pages):
+        (site / page.relative_to(DOCS)).write_text(text_of(page) + "\n", encoding="utf-8")

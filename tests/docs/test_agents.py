@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
@@ -141,9 +142,14 @@ def test_the_command_of_the_skill_explains_a_code(code: str, tmp_path: Path, com
 
 
 @pytest.mark.slow
-def test_the_wheel_contains_the_skill_and_every_page(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+def test_the_wheel_of_a_source_distribution_contains_the_skill_and_every_page(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path), "-t"]
+    subprocess.run([*build, "sdist"], cwd=ROOT, capture_output=True, check=True)
+    [archive] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as contents:
+        contents.extractall(tmp_path, filter="data")
+    source = tmp_path / archive.name.removesuffix(".tar.gz")
+    subprocess.run([*build, "wheel"], cwd=source, capture_output=True, check=True)
     [wheel] = tmp_path.glob("*.whl")
     with ZipFile(wheel) as contents:
         names = set(contents.namelist())
@@ -153,6 +159,7 @@ def test_the_wheel_contains_the_skill_and_every_page(tmp_path: Path) -> None:
     pages = re.findall(r"^- \[.+\]\(([\w/.-]+\.md)\): \S", index, re.MULTILINE)
     assert len(pages) > 70
     assert {f"toolwright/docs/{page}" for page in pages} <= names
+    assert "```" not in index
     assert [page for page in pages if f'<page path="{page}">' not in whole] == []
     assert f"toolwright/.agents/skills/toolwright/{SKILL.name}" in names
     assert "# Toolwright\n" in metadata
