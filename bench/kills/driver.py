@@ -2,7 +2,7 @@
 
 The times are drawn uniformly from a window in which the worker makes twice `EFFECTS_A_KILL` effects. The window
 follows the system's own pace, so that a slow system is not killed more often per effect. Every fifth process is killed
-at a random time before its first effect instead, while it starts and recovers.
+while it starts and recovers instead, within the time that an undisturbed start takes to the first effect.
 """
 
 import json
@@ -26,7 +26,7 @@ from bench.kills.systems import ROOT, System
 from bench.kills.work import read_ledger
 
 EFFECTS_A_KILL = 40
-STARTING = 5  # every fifth process is killed before its first effect
+STARTING = 5  # every fifth process is killed while it starts
 UNDISTURBED = 50  # messages of the run without kills
 PATIENCE = 120.0  # s until a process without progress, or the last one, counts as stuck
 
@@ -37,7 +37,7 @@ class WorkerFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Result of one system: kills, of which some hit a process before its first effect, and what was counted.
+    """Result of one system: kills, of which some were timed for the start of a process, and what was counted.
 
     `recoveries` are the seconds from the start of a process after a kill to its first effect, sorted. `exits` are the
     processes that ended by themselves before they were killed. `pace` is the effects per second.

@@ -119,7 +119,7 @@ SHORT: Sequence[tuple[str, Cell]] = (
 """The rows of the README."""
 WHOLE: Sequence[tuple[str, Cell]] = (
     ("kills", _number(lambda result: result.kills)),
-    ("of these before the first effect of a process", _number(lambda result: result.starting_kills)),
+    ("of these timed for the start of a process", _number(lambda result: result.starting_kills)),
     ("messages", _number(lambda result: result.counts.messages)),
     ("effects", _number(lambda result: result.counts.effects)),
     ("executions cut off by a kill", _rate(lambda counts: counts.cut_off)),
@@ -169,6 +169,7 @@ def page(results: Sequence[Result]) -> str:
         f"({each.system.page}) |"
         for each in by_database["SQLite"]
     ]
+    per_kill = [each.counts.effects / each.kills for each in results]
     text = Template(TEMPLATE.read_text(encoding="utf-8"))
     return text.substitute(
         tables="\n".join(tables),
@@ -178,6 +179,8 @@ def page(results: Sequence[Result]) -> str:
         shortest=round(SHORTEST * 1_000),
         longest=round(LONGEST * 1_000),
         window=2 * EFFECTS_A_KILL,
+        fewest=round(min(per_kill)),
+        most=round(max(per_kill)),
         starting=STARTING,
         undisturbed=UNDISTURBED,
         systems="\n".join(systems),
