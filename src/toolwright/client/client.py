@@ -93,7 +93,7 @@ class Client:
         raise error_from(answer.status, answer.headers, answer.body)
 
     async def stream_token(self) -> StreamToken:
-        """Return a token that opens one stream, for a browser's `?token=`. It is valid for one minute."""
+        """Return a token that opens one stream with this client's rights, as `?token=`. It is valid for one minute."""
         return read(StreamToken, (await self._http.call("POST", "/api/stream-tokens", repeat="lost")).json)
 
 
