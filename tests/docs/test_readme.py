@@ -34,7 +34,7 @@ def script(readme: str, port: int) -> str:
     lines = "\n".join(COMMANDS.findall(readme)).replace("localhost:8000", f"localhost:{port}")
     for program, waited_for in (
         ("python pay.py", "toolwright calls 2> /dev/null | grep -q approval"),
-        ("toolwright serve pay:app", "grep -q Ann charged.txt 2> /dev/null"),
+        ("toolwright serve pay:app", "toolwright runs list --status completed 2> /dev/null | grep -q run_"),
     ):
         assert f"{program} & sleep 10" in lines
         until = f"for _ in $(seq 100); do {waited_for} && break; sleep 1; done"
