@@ -204,7 +204,7 @@ class Toolset:
         """Return the tools as `pydantic_ai.Tool`s: `Agent(…, tools=toolset.for_pydantic_ai())`.
 
         Here and in the following methods, arguments are validated and calls executed as by `call`, with that `state`. A
-        failure becomes an error that the model reads; images are sent to the model. Raises `MissingExtra`.
+        failure is returned to the model as an error; images are sent to the model. Raises `MissingExtra`.
         """
         return adapter("pydantic_ai", "native_tools")(self, state)
 
