@@ -32,9 +32,7 @@ def named_models() -> dict[str, set[str]]:
     )
     models: dict[str, set[str]] = {}
     for file in listed.stdout.split():
-        if not file.startswith(NOT_LISTED) and file.endswith(
-            (".md", ".py", ".ipynb", ".env", ".yaml", ".yml", ".json")
-        ):
+        if not file.startswith(NOT_LISTED) and file.endswith(TEXTS):
             for name in NAME.findall((ROOT / file).read_text("utf-8")):
                 models.setdefault(name, set()).add(file)
     return models

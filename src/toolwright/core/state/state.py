@@ -309,8 +309,8 @@ class ThreadState(Protocol):
     ) -> Sampled:
         """Send a request to the agent's model outside the conversation; in a call over MCP, to the host's model.
 
-        `messages` is a string, or pairs of a role (`user`, `assistant`) and a string. Raises `ModelError` if there is no
-        answer, `InvalidRequest` for invalid arguments.
+        `messages` is a string, or pairs of a role (`user`, `assistant`) and a string. Raises `ModelError` if there is
+        no answer, `InvalidRequest` for invalid arguments.
         """
         ...
 
