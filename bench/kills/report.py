@@ -51,7 +51,7 @@ def saved(
         "machine": {
             "cores": psutil.cpu_count(),
             "memory_gb": round(psutil.virtual_memory().total / 1e9),
-            "kernel": f"{platform.system()} {platform.release()}",
+            "kernel": f"{platform.system()} {platform.release().partition('-')[0]}",
             "load_before": round(load, 1),
             "load_after": round(psutil.getloadavg()[0], 1),
         },
