@@ -20,6 +20,7 @@ ENTRY = re.compile(
 WIDTH = 100  # characters of a signature in one line
 CITATION = re.compile(r" \((?:D|S|decision )\d[^)]*\)")
 """A docstring's reference to a design document, which readers do not have."""
+INIT_ONLY = re.compile(r"^InitVar\[(.*)\]$")
 SURFACES = {"commands": commands, "routes": routes}
 NOT_CREATED = "toolwright.runtime."
 """Users get these objects from an open app and never create them."""
@@ -203,7 +204,7 @@ def shown_parameters(parameters: griffe.Parameters) -> Iterator[str]:
             case _:
                 prefix = ""
         star = star or prefix == "*"
-        kind = "" if each.annotation is None else f": {each.annotation}"
+        kind = "" if each.annotation is None else f": {INIT_ONLY.sub(r'\1', str(each.annotation))}"
         default = "" if each.default is None or prefix else f"{' = ' if kind else '='}{each.default}"
         yield f"{prefix}{each.name}{kind}{default}"
 
