@@ -204,7 +204,8 @@ def shown_parameters(parameters: griffe.Parameters) -> Iterator[str]:
             case _:
                 prefix = ""
         star = star or prefix == "*"
-        kind = "" if each.annotation is None else f": {INIT_ONLY.sub(r'\1', str(each.annotation))}"
+        annotation = INIT_ONLY.sub(r"\1", str(each.annotation or ""))
+        kind = f": {annotation}" if annotation else ""
         default = "" if each.default is None or prefix else f"{' = ' if kind else '='}{each.default}"
         yield f"{prefix}{each.name}{kind}{default}"
 
