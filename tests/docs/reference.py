@@ -124,7 +124,8 @@ def field_line(item: griffe.Attribute, text: str, *, default: bool) -> str:
     assigned = assigned_type(item)
     kind = item.annotation or assigned
     value = "" if assigned or item.value is None or "property" in item.labels else f" = {item.value}"
-    if not default or len(value) > WIDTH or "ield(" in value:
+    is_set_by_init = "instance-attribute" in item.labels and "class-attribute" not in item.labels
+    if not default or is_set_by_init or len(value) > WIDTH or "ield(" in value:
         value = ""
     text = uncited(item.docstring.value) if item.docstring else text
     return f"- `{item.name}{f': {kind}' if kind else ''}{value}`" + (f": {text}" if text else "")
