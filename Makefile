@@ -60,7 +60,7 @@ docs: $(VENV)/.dev  ## the documentation as a site, in build/site; a dead link o
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python hatch_build.py build/site
 
-reference: $(VENV)/.dev  ## docs/reference anew, from docstrings, commands and routes; a test compares it
+reference: $(VENV)/.dev  ## regenerates docs/reference from docstrings, commands and routes; a test compares it
 	$(BIN)/python -m tests.docs.reference
 
 cost:  ## the files and folders that a commit touches, by area, over the last hundred commits
@@ -83,7 +83,7 @@ PEERS := langgraph agno pydantic-ai-dbos openai-agents-dbos
 kills: $(VENV)/.dev $(addprefix $(VENV)/kills/.,$(PEERS))  ## what a crash costs, here and in other frameworks: bench/KILLS.md, after an hour
 	nice $(BIN)/python -m bench.kills --save
 
-kills-lock: $(VENV)/.dev  ## bench/kills/requirements/*.txt anew from the *.in beside them, with the newest versions
+kills-lock: $(VENV)/.dev  ## regenerates bench/kills/requirements/*.txt from the *.in files, with the newest versions
 	for each in $(PEERS); do $(subst pyproject.toml,bench/kills/requirements/$$each.in,$(subst make lock,make kills-lock,$(COMPILE))) \
 	  --upgrade -o bench/kills/requirements/$$each.txt || exit 1; done
 
@@ -93,7 +93,7 @@ $(VENV)/kills/.%: bench/kills/requirements/%.txt | $(VENV)/.dev
 	$(BIN)/uv pip sync --quiet --python $(VENV)/kills/$*/bin/python --require-hashes $<
 	touch $@
 
-lock: $(VENV)/.dev  ## requirements/*.txt anew from pyproject.toml; UPGRADE=--upgrade takes newer versions
+lock: $(VENV)/.dev  ## regenerates requirements/*.txt from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(COMPILE) $(UPGRADE) --group dev --extra all -o requirements/dev.txt
 	$(COMPILE) $(UPGRADE) --extra console -c requirements/dev.txt -o requirements/demo.txt
 	$(COMPILE) $(UPGRADE) $(SERVER) -c requirements/dev.txt -o requirements/server.txt
