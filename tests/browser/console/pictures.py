@@ -3,60 +3,64 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Literal
 
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, async_playwright, expect
 
+import toolwright as tw
 from tests.browser.chromium import CHROMIUM, FLAGS, found
-from tests.browser.console.rig import House
+from tests.browser.console.rig import house
 from tests.browser.console.town import town
+from toolwright import testing
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
-SIZE = (1200, 800)
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+@tw.tool(requires_approval=True)
+def pay(to: str, amount: int) -> str:
+    """Pay someone, in euros."""
+    return f"paid {amount} to {to}"
 
 
 async def main() -> None:
-    """Take all screenshots, light and dark, and one on a phone."""
-    IMAGES.mkdir(exist_ok=True)
-    async with async_playwright() as playwright, town() as made:
+    """Take the screenshots that README and the guide to the console show."""
+    async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=found(CHROMIUM, os.environ), args=FLAGS)
-        context = await browser.new_context(
-            viewport={"width": SIZE[0], "height": SIZE[1]}, reduced_motion="reduce"
-        )
-        service = await made.enter(context)
-        ada = await made.enter(context, person="ada")
-        await ada.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
-        for name, path in (await _views(made)).items():
-            page = ada if name == "space" else service
-            for scheme in SCHEMES:
-                await page.emulate_media(color_scheme=scheme)
-                await _show(page, f"{made.url}{path}")
-                await page.screenshot(path=IMAGES / f"{name}-{scheme}.png")
-        await ada.emulate_media(color_scheme="light")
-        await ada.set_viewport_size({"width": 390, "height": 780})
-        await _show(ada, f"{made.url}/spaces/trip")
-        await ada.screenshot(path=IMAGES / "space-phone.png")
+        context = await browser.new_context(viewport={"width": 1200, "height": 800}, reduced_motion="reduce")
+        await town_pictures(context)
+        await context.close()
+        context = await browser.new_context(viewport={"width": 1000, "height": 360}, reduced_motion="reduce")
+        await approval_picture(context)
         await context.close()
 
 
-async def _views(made: House) -> dict[str, str]:
-    runs = {run.agent: run.id for run in await made.rt.runs.list()}
-    guide, host = [await made.rt.agents.get(name) for name in ("guide", "host")]
-    return {
-        "space": "/spaces/trip",
-        "pending": "/pending",
-        "run": f"/runs/{runs[guide.id]}",
-        "agent": f"/agents/{host.id}",
-        "tool": "/tools/find_hotels",
-    }
+async def town_pictures(context: BrowserContext) -> None:
+    """Take pictures of a space, as a person sees it, and of a run."""
+    async with town() as made:
+        service = await made.enter(context)
+        ada = await made.enter(context, person="ada")
+        await _take(ada, f"{made.url}/spaces/trip", "space-light")
+        runs = {run.agent: run.id for run in await made.rt.runs.list()}
+        guide = await made.rt.agents.get("guide")
+        await service.emulate_media(color_scheme="dark")
+        await _take(service, f"{made.url}/runs/{runs[guide.id]}", "run-dark")
 
 
-async def _show(page: Page, url: str) -> None:
+async def approval_picture(context: BrowserContext) -> None:
+    """Take a picture of README's payment while it waits."""
+    model = testing.ScriptedModel([{"calls": [{"name": "pay", "args": {"to": "Ann", "amount": 5}}]}])
+    async with house(tw.App(agents=[tw.Agent("clerk", model=model, tools=[pay])])) as made:
+        thread = await made.rt.threads.create("clerk")
+        run = await made.rt.threads.send(thread.id, "Pay Ann 5 euros.")
+        await made.rt.runs.wait_for_input(run.id)
+        await _take(await made.enter(context), f"{made.url}/pending", "approval-light")
+
+
+async def _take(page: Page, url: str, name: str) -> None:
     await page.goto(url)
     await expect(page.locator("main#view h1")).to_be_visible()
     await page.wait_for_load_state("networkidle")
     await page.wait_for_timeout(1_000)  # charts are drawn with an animation
+    await page.screenshot(path=IMAGES / f"{name}.png")
 
 
 if __name__ == "__main__":
