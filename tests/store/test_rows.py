@@ -1,9 +1,10 @@
 """Values and rows: every value is read back as it was written."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,8 @@ from toolwright.core.threads.message import Message, MessageCall, MessageVersion
 from toolwright.core.threads.run import QueuedCall, Run, Step, Usage
 from toolwright.core.threads.thread import Thread
 
+T = TypeVar("T")
+
 texts = st.text(st.characters(), max_size=20)  # including lone surrogates and NUL
 numbers = st.integers(0, 2**53)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -60,8 +63,15 @@ json_values: st.SearchStrategy[JSON] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=8,
 )
+
+
+def builds(kind: Callable[..., T], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
+    """Return a strategy for values with these parts. `st.builds` would resolve all annotations."""
+    return st.fixed_dictionaries(parts).map(lambda values: kind(**values))
+
+
 objects = st.dictionaries(texts, json_values, max_size=3)
-usages = st.builds(
+usages = builds(
     Usage,
     input_tokens=numbers,
     output_tokens=numbers,
@@ -75,7 +85,7 @@ def some(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:  # of any 
     return st.none() | strategy
 
 
-threads = st.builds(
+threads = builds(
     Thread,
     id=texts,
     agent=texts,
@@ -91,7 +101,7 @@ threads = st.builds(
     posted=numbers,
     created_at=times,
 )
-runs = st.builds(
+runs = builds(
     Run,
     id=texts,
     thread_id=texts,
@@ -107,7 +117,7 @@ runs = st.builds(
     started_at=some(times),
     completed_at=some(times),
 )
-steps = st.builds(
+steps = builds(
     Step,
     run_id=texts,
     number=numbers,
@@ -117,7 +127,7 @@ steps = st.builds(
     finish_reason=some(texts),
     created_at=times,
 )
-attachments = st.builds(
+attachments = builds(
     AttachmentRef,
     id=texts,
     path=texts,
@@ -128,8 +138,8 @@ attachments = st.builds(
     height=some(numbers),
     description=some(texts),
 )
-message_calls = st.builds(MessageCall, id=texts, name=texts, arguments=texts, model_call_id=texts)
-messages = st.builds(
+message_calls = builds(MessageCall, id=texts, name=texts, arguments=texts, model_call_id=texts)
+messages = builds(
     Message,
     id=texts,
     role=st.sampled_from(["user", "assistant", "tool"]),
@@ -148,7 +158,7 @@ messages = st.builds(
     kept=st.booleans(),
     pinned=st.booleans(),
     sent=some(
-        st.builds(
+        builds(
             Sent,
             hash=texts,
             system=texts,
@@ -160,10 +170,10 @@ messages = st.builds(
             budget=some(numbers),
         )
     ),
-    state=some(st.builds(StateReport, agent=texts, parts=st.dictionaries(texts, texts, max_size=2))),
+    state=some(builds(StateReport, agent=texts, parts=st.dictionaries(texts, texts, max_size=2))),
     created_at=times,
 )
-calls = st.builds(
+calls = builds(
     Call,
     id=texts,
     thread_id=texts,
@@ -184,7 +194,7 @@ calls = st.builds(
     started_at=some(times),
     completed_at=some(times),
 )
-inbox_events = st.builds(
+inbox_events = builds(
     InboxEvent,
     thread_id=texts,
     event_id=texts,
@@ -195,11 +205,11 @@ inbox_events = st.builds(
     n=numbers,
     created_at=times,
 )
-events = st.builds(
+events = builds(
     Event, thread_id=texts, run_id=some(texts), agent=texts, type=texts, payload=objects, at=times, n=numbers
 )
 
-entities = st.builds(
+entities = builds(
     Entity,
     id=texts,
     type=st.just("human"),
@@ -211,7 +221,7 @@ entities = st.builds(
 )
 
 
-passages = st.builds(
+passages = builds(
     Passage,
     agent_id=texts,
     id=texts,
@@ -220,7 +230,7 @@ passages = st.builds(
     created_at=times,
 )
 sides = st.lists(st.sampled_from(["side_a", "side_b"]), max_size=2).map(tuple)
-links = st.builds(
+links = builds(
     Link,
     blocking=st.booleans(),
     resumable=st.booleans(),
@@ -229,7 +239,7 @@ links = st.builds(
     hidden=st.lists(texts, max_size=2).map(tuple),
 )
 members_types = st.sampled_from(["human", "agent"])
-variables = st.builds(
+variables = builds(
     Variable,
     name=st.text("abcé", min_size=1, max_size=5),
     type=st.sampled_from(["text", "secret"]),
@@ -237,7 +247,7 @@ variables = st.builds(
     scoped=st.booleans(),
     description=texts,
 )
-queued = st.builds(QueuedCall, name=texts, arguments=texts, within=some(texts))
+queued = builds(QueuedCall, name=texts, arguments=texts, within=some(texts))
 
 VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     (
@@ -255,7 +265,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     (STEPS, steps),
     (
         COMPACTIONS,
-        st.builds(
+        builds(
             Compaction,
             thread_id=texts,
             number=numbers,
@@ -283,25 +293,25 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     ),
     (
         MESSAGE_VERSIONS,
-        st.builds(
+        builds(
             MessageVersion, thread_id=texts, seq=numbers, until=numbers, content=texts, native=json_values
         ),
     ),
-    (SENT_TEXTS, st.builds(SentText, thread_id=texts, digest=texts, text=texts)),
+    (SENT_TEXTS, builds(SentText, thread_id=texts, digest=texts, text=texts)),
     (CALLS, calls),
     (INBOX, inbox_events),
-    (WAKES, st.builds(Wake, thread_id=texts, due=times, gen=numbers)),
-    (NODES, st.builds(Node, id=texts, version=texts, slots=numbers, busy=numbers, seen=times)),
+    (WAKES, builds(Wake, thread_id=texts, due=times, gen=numbers)),
+    (NODES, builds(Node, id=texts, version=texts, slots=numbers, busy=numbers, seen=times)),
     (EVENTS, events),
     (SPACE_EVENTS, events.map(lambda event: replace(event, space_id="sp_1"))),
     (ENTITIES, entities),
     (
         FRONT_ENDS,
-        st.builds(FrontEnd, id=texts, entity_id=texts, name=some(texts), metadata=objects, created_at=times),
+        builds(FrontEnd, id=texts, entity_id=texts, name=some(texts), metadata=objects, created_at=times),
     ),
     (
         FILES,
-        st.builds(
+        builds(
             File,
             thread_id=texts,
             path=texts,
@@ -318,7 +328,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     ),
     (
         ENV,
-        st.builds(
+        builds(
             EnvRow,
             owner=texts,
             kind=st.just("env"),
@@ -331,7 +341,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     ),
     (
         SPACES,
-        st.builds(
+        builds(
             Space,
             id=texts,
             kind=st.just("public"),
@@ -346,7 +356,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     ),
     (
         MEMBERS,
-        st.builds(
+        builds(
             Member,
             space_id=texts,
             entity_id=texts,
@@ -358,7 +368,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     ),
     (
         SPACE_MESSAGES,
-        st.builds(
+        builds(
             SpaceMessage,
             id=texts,
             space_id=texts,
@@ -372,10 +382,10 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
             edited_at=some(times),
         ),
     ),
-    (REACTIONS, st.builds(Reaction, message_id=texts, entity_id=texts, emoji=texts, created_at=times)),
+    (REACTIONS, builds(Reaction, message_id=texts, entity_id=texts, emoji=texts, created_at=times)),
     (
         REQUESTS,
-        st.builds(
+        builds(
             VariablesRequest,
             id=texts,
             thread_id=texts,
@@ -389,7 +399,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     ),
     (
         AGENTS,
-        st.builds(
+        builds(
             ConfiguredAgent,
             id=texts,
             name=texts,
@@ -402,19 +412,17 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     ),
     (
         GOALS,
-        st.builds(
+        builds(
             Goal, agent_id=texts, id=texts, description=texts, status=texts, priority=texts, created_at=times
         ),
     ),
     (
         BLOCKS,
-        st.builds(
-            Block, agent_id=texts, label=texts, content=texts, updated_at=times, is_shared=st.booleans()
-        ),
+        builds(Block, agent_id=texts, label=texts, content=texts, updated_at=times, is_shared=st.booleans()),
     ),
     (
         MCP_TASKS,
-        st.builds(
+        builds(
             McpTask,
             call_id=texts,
             thread_id=texts,
@@ -427,7 +435,7 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     ),
     (
         MCP_DEFINITIONS,
-        st.builds(
+        builds(
             McpDefinition,
             agent_id=texts,
             server=texts,
@@ -438,11 +446,11 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
             updated_at=times,
         ),
     ),
-    (SIGNING_KEYS, st.builds(SigningKey, entity_id=texts, name=texts, key=texts, created_at=times)),
-    (MEMORIES, st.builds(Memory, agent_id=texts, key=texts, value=texts, updated_at=times)),
+    (SIGNING_KEYS, builds(SigningKey, entity_id=texts, name=texts, key=texts, created_at=times)),
+    (MEMORIES, builds(Memory, agent_id=texts, key=texts, value=texts, updated_at=times)),
     (
         PLANS,
-        st.builds(
+        builds(
             Plan,
             agent_id=texts,
             id=texts,

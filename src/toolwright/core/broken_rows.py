@@ -4,15 +4,14 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
 from toolwright.core.errors import RowBroken
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 T = TypeVar("T")
 U = TypeVar("U")
 OTHER_SHAPE = "is JSON of another shape"
 
 
-@value
-class BrokenRow:
+class BrokenRow(Value):
     """A row that cannot be read, and the reason: a column holds invalid JSON, or JSON of another shape.
 
     `id` is the id of the object, `key` the key of the row in its table.

@@ -15,7 +15,7 @@ from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 
 _LOOKED_AT = 4_096  # maximum characters examined of an external name
 _TRIED = 16  # numbers tried at once
@@ -29,8 +29,7 @@ _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_
 ANY_TYPE = "application/octet-stream"
 
 
-@value
-class File:
+class File(Value):
     """A file of a thread.
 
     Its bytes are in the file store under `digest`, their SHA-256 in hex. `size` is in bytes, `width` and `height` are
@@ -65,8 +64,7 @@ class File:
         )
 
 
-@value
-class FileChange:
+class FileChange(Value):
     """A change of a file: `new` (its path must be unused), `written` (replaces an existing file), or `deleted`."""
 
     path: str

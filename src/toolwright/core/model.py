@@ -1,7 +1,7 @@
 """Model port: a request in, a stream of events out, with the response as the last event."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.checks import brief_value
@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.message import Message, StateReport
 from toolwright.core.threads.run import CutReason, Usage
-from toolwright.core.value import value
+from toolwright.core.value import Value, field
 
 EXAMPLE_MODEL = "openai:gpt-6.1-terra"
 SMALL_MODEL = "openai:gpt-6-luna"  # cheaper, for summaries
@@ -42,8 +42,7 @@ _CUT_ANSWERS: Mapping[CutReason, str] = {
 }
 
 
-@value
-class ToolDefinition:
+class ToolDefinition(Value):
     """A tool as sent to a model; `parameters` is a JSON Schema object."""
 
     name: str
@@ -51,16 +50,14 @@ class ToolDefinition:
     parameters: JSONObject
 
 
-@value
-class AnswerSchema:
+class AnswerSchema(Value):
     """The required schema of an answer, whose text is JSON. `name` is for providers that require one."""
 
     schema: JSONObject
     name: str = "answer"
 
 
-@value
-class ModelSettings:
+class ModelSettings(Value):
     """Settings common to several providers; None uses the provider's default.
 
     `temperature`, `top_p` and the penalties are passed to the provider. `max_tokens` limits the answer, in tokens.
@@ -75,8 +72,7 @@ class ModelSettings:
     frequency_penalty: float | None = None
 
 
-@value
-class ModelRequest:
+class ModelRequest(Value):
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
     `step` is the number (1, 2, …) of this request within its run, or among the requests to this model. `who` names the
@@ -111,15 +107,13 @@ class TextDelta:
     text: str
 
 
-@value
-class ThinkingDelta:
+class ThinkingDelta(Value):
     """The next part of the model's reasoning, if the provider shows it."""
 
     text: str
 
 
-@value
-class CallDelta:
+class CallDelta(Value):
     """Start of a tool call (`arguments` is empty), or more of its arguments; `index` counts the answer's calls."""
 
     index: int
@@ -127,8 +121,7 @@ class CallDelta:
     arguments: str
 
 
-@value
-class ModelCall:
+class ModelCall(Value):
     """A tool call requested by the model; `arguments` is JSON text exactly as the model wrote it."""
 
     id: str
@@ -136,8 +129,7 @@ class ModelCall:
     arguments: str
 
 
-@value
-class ModelResponse:
+class ModelResponse(Value):
     """The complete answer, always the last item of the stream. `cost` is in US dollars, or None if unknown.
 
     `finish_reason` is `length`, `content_filter` or `refusal` if the answer is not whole; its calls are not executed.
@@ -171,8 +163,7 @@ def call_not_executed(cut: CutReason) -> ToolResult:
     return ToolResult.fail(f"{_CUT_ANSWERS[cut]}, so this call was not executed.{advice}", error_code=cut)
 
 
-@value
-class AttemptStarted:
+class AttemptStarted(Value):
     """The request has failed and is retried: the parts of the answer streamed so far are void. `number` is 2, 3, …"""
 
     number: int

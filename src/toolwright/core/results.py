@@ -6,7 +6,7 @@ import mimetypes
 import traceback
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from os import PathLike
@@ -18,7 +18,7 @@ from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.forms import exception_text
 from toolwright.core.json_value import JSON, JSONObject, plain, unwritable
 from toolwright.core.text import error_message
-from toolwright.core.value import changed, maker, value
+from toolwright.core.value import Value, changed
 
 _log = logging.getLogger("toolwright.results")  # return values of handlers are not logged
 _EXTENSIONS = {"jpeg": "jpg", "svg+xml": "svg", "x-icon": "ico", "vnd.microsoft.icon": "ico"}
@@ -28,16 +28,14 @@ LARGE = 1024 * 1024
 _LARGEST = 2**53  # the largest integer that every JSON parser reads exactly
 
 
-@value
-class TextContent:
+class TextContent(Value):
     """Plain text (S2 §6.1)."""
 
     text: str
     type: Literal["text"] = "text"
 
 
-@value
-class ImageContent:
+class ImageContent(Value):
     """An inline image: base64 text and its MIME type, such as `image/png` (S2 §6.2)."""
 
     data: str
@@ -48,7 +46,7 @@ class ImageContent:
 ToolContent: TypeAlias = TextContent | ImageContent
 
 
-@value
+@dataclass(frozen=True, slots=True, init=False)
 class Attachment:
     """A new file: `data` is base64 text or bytes, stored as base64; `width` and `height` are pixels (S2 §5.1).
 
@@ -112,8 +110,7 @@ def unchecked(
     return attachment
 
 
-@value
-class AttachmentRef:
+class AttachmentRef(Value):
     """A file of the thread, identified by `path`; `size` is in bytes (S2 §5.3).
 
     `digest` is the key of the bytes in the file store; handlers need not set it.
@@ -180,7 +177,7 @@ def checked_fields(parts: Sequence[P], what: str) -> list[P]:
 
 
 def _checked(part: P, what: str, number: int) -> P:
-    for field in fields(part):
+    for field in fields(part):  # type: ignore[arg-type]  # values have the fields of dataclasses
         raw = getattr(part, field.name)
         value = _integer(field.name, raw)
         if value is not raw:
@@ -232,8 +229,7 @@ def _is_base64(value: str) -> bool:
     return True
 
 
-@value
-class ToolResult:
+class ToolResult(Value):
     """The outcome of one tool call (S2 §4). A tool's failure is data, never an exception.
 
     `result` is text or a JSON value. `stack` is recorded and never sent to a model. `error_code` and `error_data`
@@ -268,8 +264,7 @@ class ToolResult:
         return cls(status="error", error=error, stack=stack, error_code=error_code, error_data=error_data)
 
 
-@value
-class RemoteTask:
+class RemoteTask(Value):
     """A task that an MCP server executes, by its id at the server. It is polled after `poll` seconds.
 
     The server keeps it for `kept` seconds. `output` is the schema of its structured result, `place` the digest of the
@@ -285,8 +280,7 @@ class RemoteTask:
     kept: float | None = None
 
 
-@value
-class Pending:
+class Pending(Value):
     """A result that is submitted later, under the call's id.
 
     `wait` is how many seconds the run waits for it inline. None answers the model immediately with `{"status":
@@ -305,18 +299,6 @@ CALL_CANCELLED = ToolResult.fail("Tool call cancelled")
 """Result of an open call that was cancelled, or whose result has no reader."""
 
 
-_success = maker(
-    ToolResult,
-    "result",
-    status="success",
-    error=None,
-    stack=None,
-    attachments=(),
-    error_code=None,
-    error_data=None,
-)
-
-
 def as_result(value: object) -> ToolResult:
     """Convert a handler's return value to a result.
 
@@ -324,7 +306,7 @@ def as_result(value: object) -> ToolResult:
     JSON gives an error result that names the position.
     """
     if type(value) is str or value is None:
-        return _success(value)
+        return ToolResult(status="success", result=value)
     kind = type(value)
     try:
         if kind is not dict:
@@ -336,7 +318,7 @@ def as_result(value: object) -> ToolResult:
                 return _of_content(value)
         elif "error" in value and value.get("status") == "error" and value.keys() <= _RESULT_KEYS:  # type: ignore[attr-defined,operator]  # a dict
             _warn_once()
-        return _success(plain(value))
+        return ToolResult(status="success", result=plain(value))
     except InvalidField as fault:
         return ToolResult.fail(f"The tool returned invalid content. {fault}")
     except InvalidJSON as error:

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.json_value import JSONObject
-from toolwright.core.value import Record, Stored, value
+from toolwright.core.value import Record, Stored, Value
 
 EntityType: TypeAlias = Literal["human", "agent"]
 
@@ -14,8 +14,7 @@ OWN_PREFIX = "ent_"
 DM_MEMBERS = 2
 
 
-@value
-class Entity:
+class Entity(Value):
     """A participant: a person or an agent. `external_id` is the unique user id in access tokens.
 
     Timestamps are None for agents, which are declared in code.
@@ -43,7 +42,6 @@ def entity_of(agent: Agent) -> Entity:
     return Entity(id=agent.entity_id, type="agent", display_name=agent.name, metadata={})
 
 
-@value
 class FrontEnd(Record):
     """A client registration: a front-end of an entity."""
 
@@ -64,8 +62,7 @@ CallShown: TypeAlias = Literal["running", "requires_action", "complete", "error"
 """The status of the message that shows a visible call."""
 
 
-@value
-class Space:
+class Space(Value):
     """A room of entities. `seq` counts its messages, `revision` the changes of its membership.
 
     In a `public` space everyone may read and write, and writing joins the space; in other spaces only members may (D7).
@@ -92,8 +89,7 @@ class SpaceFields(TypedDict, total=False):
     delivery: DeliveryOrder
 
 
-@value
-class Member:
+class Member(Value):
     """A member of a space, who has read messages up to the position `read_seq`."""
 
     space_id: str
@@ -104,8 +100,7 @@ class Member:
     joined_at: datetime
 
 
-@value
-class SpaceMessage:
+class SpaceMessage(Value):
     """A message in a space; `seq` is its position (1, 2, 3 …), None until it is stored.
 
     The message of a visible call has `metadata {type: "tool_call", …}` and is display-only (D10).
@@ -128,8 +123,7 @@ class SpaceMessage:
         return self.metadata.get("type") == "tool_call"
 
 
-@value
-class Reaction:
+class Reaction(Value):
     """An emoji that an entity has added to a message."""
 
     message_id: str

@@ -47,7 +47,7 @@ from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.calls.request_state import state_of
 from toolwright.runtime.children.child import NewChildRows
@@ -294,8 +294,7 @@ class ComposedRequests:
         return states
 
 
-@value
-class _NewRequest:
+class _NewRequest(Value):
     """A request before its start: its thread, its first message, and the values that JSON cannot represent."""
 
     thread: Thread

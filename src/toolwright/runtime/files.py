@@ -18,7 +18,7 @@ from toolwright.core.ports import Clock, Files, NewId
 from toolwright.core.results import LARGE, Attachment, AttachmentRef, ToolResult, decoded
 from toolwright.core.text import CUT, brief, quantity
 from toolwright.core.threads.call import Call
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import by_id
 from toolwright.wire.result import (
@@ -41,8 +41,7 @@ LONGEST_CODE = 200  # characters
 _MARK = 100  # maximum bytes of a mark in a stack
 
 
-@value
-class StoredAttachment:
+class StoredAttachment(Value):
     """A new file whose bytes are stored. The attachment has no `data`."""
 
     attachment: Attachment

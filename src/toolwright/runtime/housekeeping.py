@@ -12,7 +12,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CancelOrphans, Committed
 from toolwright.core.ports import Clock, Files, Motor, NewId
 from toolwright.core.text import quantity
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.runtime.children.requests import drop_expired
 from toolwright.runtime.env import Keys
 from toolwright.runtime.threads.deletion import Deletion
@@ -29,8 +29,7 @@ INTERVAL = 3600.0  # seconds
 BATCH = 500
 
 
-@value
-class RetentionPeriods:
+class RetentionPeriods(Value):
     """Retention periods of events and of idle threads; None keeps them without end."""
 
     events: timedelta | None = EVENTS_KEPT

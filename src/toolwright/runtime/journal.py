@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import field
 from inspect import isawaitable
 
 from toolwright.core.checks import Kinds, brief_value, invalid_value
@@ -16,7 +15,7 @@ from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.json_value import NOT_WRITABLE, unwritable
 from toolwright.core.ports import Bus, Clock, Motor, NewId
 from toolwright.core.text import brief
-from toolwright.core.value import value
+from toolwright.core.value import Value, field
 
 _LARGEST = 2**63 - 1  # the largest number that every store can hold
 log = logging.getLogger("toolwright.runtime")
@@ -79,8 +78,7 @@ def whole_number(name: str, number: int) -> None:
         raise invalid_value(name, "must be a non-negative integer")
 
 
-@value
-class Services:
+class Services(Value):
     """The services that most classes of the runtime share: the journal, the motor that executes runs, clock and ids.
 
     `callers` has the callers in this process that wait for their run.

@@ -16,7 +16,7 @@ from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage, open_t
 from toolwright.core.text import brief, clean_text
 from toolwright.core.threads.compaction import text_tokens
 from toolwright.core.threads.state_report import RECAP
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import by_id
@@ -43,8 +43,7 @@ _SERVER_SAYS = (
 LATER = "A result that comes later arrives in your inbox. Do not wait for it: go on, or end."
 
 
-@value
-class Place:
+class Place(Value):
     """A channel in which an agent was addressed; `parent_id` is the message of the thread of replies, if any."""
 
     space_id: str

@@ -18,7 +18,7 @@ from toolwright.core.agents.run_result import (
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.run import OVER, Usage, cut_reason
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.wire.call import arguments_json
 from toolwright.wire.result import reference_from_json
 from toolwright.wire.run import usage_from_json
@@ -26,8 +26,7 @@ from toolwright.wire.run import usage_from_json
 _ENDS = frozenset(f"run.{status}" for status in OVER)
 
 
-@value
-class RecordedCall:
+class RecordedCall(Value):
     """A call with its whole result, for an event that cannot contain them. `result` is None while it is open."""
 
     name: str

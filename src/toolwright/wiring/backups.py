@@ -23,7 +23,7 @@ from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError
 from toolwright.core.ports import Files
 from toolwright.core.text import sentence
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.wiring.parts import check_exists, file_store, key_file
 from toolwright.wiring.settings import MEMORY, Settings
 
@@ -38,8 +38,7 @@ POSTGRES_RESTORE = (
 _PARTS = ("-wal", "-shm", "-journal", ".lock", ".migrate.lock", ".key", ".files", ".partial")
 
 
-@value
-class Backup:
+class Backup(Value):
     """A finished backup: its size in bytes without files, the number of its files, and the damaged files."""
 
     size: int
@@ -232,8 +231,7 @@ def _sync(folder: Path) -> None:
         os.close(opened)
 
 
-@value
-class Restored:
+class Restored(Value):
     """A finished restore: the database's size in bytes, the number of its files, and what is missing or damaged.
 
     `aside` is the folder with the previous database, or None if there was none. `missing` counts files of the database

@@ -59,7 +59,7 @@ from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read
 from toolwright.core.tools.http.url_template import LONGEST
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 
 ErrorDetail: TypeAlias = dict[str, str]
 MOST_STOPS = 100  # maximum number of stop sequences
@@ -177,8 +177,7 @@ class AgentForm(Form):
     shared_memory: bool = False
 
 
-@value
-class Identity:
+class Identity(Value):
     """Identity of a configured agent. Its ids are derived from `key`, which is None if the agent is only validated."""
 
     name: str
@@ -443,8 +442,7 @@ def _error_detail(path: tuple[int | str, ...], message: str) -> ErrorDetail:
     return {"path": ".".join(steps), "message": message}
 
 
-@value
-class ConfiguredAgent:
+class ConfiguredAgent(Value):
     """One revision of an agent's configuration; `revision` counts 1, 2, 3 …
 
     A run keeps the revision with which it started, so an update takes effect at the next run. Values of `env` and

@@ -18,7 +18,7 @@ from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import one_line, unwritable
 from toolwright.core.text import brief, quantity
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 MAX_BLOCK, MAX_PASSAGE = 16 * 1024, 64 * 1024
 """Maximum size in bytes (UTF-8) of a block's content, and of a passage's content."""
@@ -34,8 +34,7 @@ RANK_OFFSET = 60
 """Constant added to a rank before inversion, so that one first place does not outweigh two good ranks."""
 
 
-@value
-class Block:
+class Block(Value):
     """A core memory block: a text under a label, which only its agent can change.
 
     `is_shared` is true if other agents are linked to it and read it too.
@@ -48,8 +47,7 @@ class Block:
     is_shared: bool = False
 
 
-@value
-class Passage:
+class Passage(Value):
     """An archival passage of an agent."""
 
     agent_id: str
@@ -59,16 +57,14 @@ class Passage:
     created_at: datetime
 
 
-@value
-class Vector:
+class Vector(Value):
     """Embedding of a passage's text: a unit vector, as float32 in little-endian bytes."""
 
     embedder: str
     floats: bytes
 
 
-@value
-class PlacedVector:
+class PlacedVector(Value):
     """A passage's vector, or None, and its position, which is greater for later passages."""
 
     place: int
@@ -141,8 +137,7 @@ def _check_size(where: str, text: str, most: int) -> None:
 _UNINDEXED = re.compile("[\x00\ud800-\udfff\ufffe\uffff]")  # characters that some full-text indexes ignore
 
 
-@value
-class Query:
+class Query(Value):
     """A search query: its normalized keywords, in order."""
 
     keywords: tuple[str, ...]

@@ -17,7 +17,7 @@ from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import NOT_WRITABLE, unwritable
 from toolwright.core.text import brief, quantity, sentence
-from toolwright.core.value import Record, Stored, changed, value
+from toolwright.core.value import Record, Stored, Value, changed
 
 FURTHEST = timedelta(days=3_660)
 """Ten years: a later time is considered a mistake."""
@@ -52,8 +52,7 @@ LONGEST_TEXT, LONGEST_NAME = 4_000, 200
 LONGEST_ID = 64
 
 
-@value
-class Schedule:
+class Schedule(Value):
     """The next run of a plan, in UTC. With `cron` it repeats, in `timezone` (UTC if None).
 
     A `relative` schedule was set by `run_after`.
@@ -205,7 +204,6 @@ def _brief_repr(value: object) -> str:
 _ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
 
 
-@value
 class Goal(Record):
     """A goal of an agent; `status` and `priority` are free text set by the agent."""
 
@@ -224,7 +222,6 @@ class Goal(Record):
     created_at: datetime
 
 
-@value
 class Memory(Record):
     """A memory of the agent: a value under a key."""
 
@@ -236,7 +233,6 @@ class Memory(Record):
     updated_at: datetime
 
 
-@value
 class Plan(Record):
     """A scheduled instruction to the agent, due at `next_run_at`, repeatedly with `cron`.
 
@@ -274,8 +270,7 @@ def plan_timer(agent_id: str, plan_id: str) -> str:
     return f"plan:{agent_id}:{plan_id}"
 
 
-@value
-class GoalChange:
+class GoalChange(Value):
     """A new goal, or a change of the goal with that `id`.
 
     A new goal requires a description. In a change, None leaves a field unchanged.
@@ -287,16 +282,14 @@ class GoalChange:
     priority: str | None = None
 
 
-@value
-class MemoryChange:
+class MemoryChange(Value):
     """A new memory, or a replacement of the memory with that key."""
 
     key: str
     value: str
 
 
-@value
-class PlanChange:
+class PlanChange(Value):
     """A new plan, or a change of the plan with that `id`, without an `id` of the one with that name.
 
     None leaves a field unchanged, and a plan whose `cron` stays as it was keeps its next time. A new plan requires

@@ -1,7 +1,7 @@
 """Result of a run: output, messages, calls and cost; and its events as values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from toolwright.core.json_value import JSON
@@ -10,7 +10,7 @@ from toolwright.core.results import ToolResult
 from toolwright.core.schemas.meta import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, CutReason, RunStatus, StopReason, Usage
-from toolwright.core.value import value
+from toolwright.core.value import Value, field
 
 __all__ = [
     "CallDone",
@@ -25,8 +25,7 @@ __all__ = [
 ]
 
 
-@value
-class RunResult:
+class RunResult(Value):
     """The result of a run.
 
     `output` is an instance of the declared output type, or JSON, or the text. `text` is the agent's last text.

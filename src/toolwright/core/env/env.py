@@ -14,7 +14,7 @@ from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, unwritable
 from toolwright.core.limits import MOST_NAMES
 from toolwright.core.text import brief, sentence
-from toolwright.core.value import Record, Stored, value
+from toolwright.core.value import Record, Stored, Value
 
 EnvType: TypeAlias = Literal["text", "secret"]
 EnvKind: TypeAlias = Literal["env", "tenv"]
@@ -28,8 +28,7 @@ LONGEST_NAME = 200  # characters
 LONGEST_VALUE = 64 * 1024  # characters
 
 
-@value
-class EnvVar:
+class EnvVar(Value):
     """A value, and whether it is a secret."""
 
     value: str
@@ -39,8 +38,7 @@ class EnvVar:
         return f"EnvVar(type={self.type!r})"  # a value is never echoed
 
 
-@value
-class EnvRow:
+class EnvRow(Value):
     """A stored value. `owner` is the id of a thread or a person.
 
     An `env` value is text, a `tenv` value is JSON. The value is encrypted if `key` names the key that has encrypted it.
@@ -55,8 +53,7 @@ class EnvRow:
     updated_at: datetime
 
 
-@value
-class EnvChange:
+class EnvChange(Value):
     """A change of a variable: `row` is the new row, None deletes it."""
 
     owner: str
@@ -65,7 +62,6 @@ class EnvChange:
     row: EnvRow | None = None
 
 
-@value
 class SigningKey(Record):
     """A random key that signs the tokens of a server without encryption keys. Its owner is empty: the server."""
 
@@ -167,8 +163,7 @@ def _invalid_value(path: str, error: str) -> InvalidRequest:
     return InvalidRequest(f"{path} {error}.", [{"path": path, "message": error}])
 
 
-@value
-class ShownNames:
+class ShownNames(Value):
     """Names whose values become the names or first messages of children; `related` names share the same suffixes."""
 
     names: tuple[str, ...]
@@ -184,8 +179,7 @@ class ShownNames:
         )
 
 
-@value
-class EnvTypes:
+class EnvTypes(Value):
     """The types of variables for an active agent.
 
     These are the types that its variables declare, `text` for flags and for names shown to models, otherwise `secret`.
@@ -304,8 +298,7 @@ def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
 RequestKind: TypeAlias = Literal["run", "child"]
 
 
-@value
-class VariablesRequest:
+class VariablesRequest(Value):
     """A request for missing variables, in the thread `thread_id`.
 
     A request of the kind `run` belongs to the thread's own suspended run. A request of the kind `child` belongs to the

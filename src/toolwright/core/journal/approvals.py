@@ -5,10 +5,8 @@ from typing import Literal
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.units import Settle, Unit
 from toolwright.core.threads.event import EventDraft
-from toolwright.core.value import value
 
 
-@value
 class Approve(Unit):
     """Approve a call that waits for an approval, before it expires, by one compare-and-set. Its run then continues.
 
@@ -22,7 +20,6 @@ class Approve(Unit):
     effects: tuple[Effect, ...] = ()
 
 
-@value
 class Refuse(Settle):
     """Refuse a call that waits for an approval, before it expires."""
 

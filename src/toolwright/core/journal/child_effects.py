@@ -10,17 +10,15 @@ from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 
-@value
-class ChildEffect:
+class ChildEffect(Value):
     """Base of effects on other threads of a thread tree, and on a thread's data other than its messages."""
 
     thread_id: str
 
 
-@value
 class Spawn(ChildEffect):
     """Create a child thread with a message, its files and values, and wake it. Idempotent.
 
@@ -36,7 +34,6 @@ class Spawn(ChildEffect):
     told: EventDraft | None = None
 
 
-@value
 class Speak(ChildEffect):
     """Send a message to a thread: it joins the open run, or `run` is created for it. Wakes the thread.
 
@@ -51,7 +48,6 @@ class Speak(ChildEffect):
     report: str | None = None
 
 
-@value
 class Report(ChildEffect):
     """End a child's session with `state`, and notify its parent.
 
@@ -76,7 +72,6 @@ class Report(ChildEffect):
         return (self.finished,) if self.outcome is None else (self.outcome, self.finished)
 
 
-@value
 class Notify(ChildEffect):
     """Deliver a message of a child to the inbox of its parent, with copies of files."""
 
@@ -84,7 +79,6 @@ class Notify(ChildEffect):
     files: tuple[FileChange, ...] = ()
 
 
-@value
 class Close(ChildEffect):
     """Terminate the thread: it accepts no more messages, and all runs in it and its descendants are stopped.
 
@@ -92,7 +86,6 @@ class Close(ChildEffect):
     """
 
 
-@value
 class CancelChildren(ChildEffect):
     """Stop the open runs of all descendants without notifying anyone.
 
@@ -100,31 +93,26 @@ class CancelChildren(ChildEffect):
     """
 
 
-@value
 class Stop(ChildEffect):
     """Stop all runs of the thread and its descendants: the whole thread tree has ended."""
 
 
-@value
 class Terminate(ChildEffect):
     """Permanently terminate a child, and stop all runs in it and its descendants without a report."""
 
 
-@value
 class HandOff(ChildEffect):
     """Make another agent answer in the thread."""
 
     agent: str
 
 
-@value
 class Activated(ChildEffect):
     """Record that the prompts of these sides have been activated in the thread."""
 
     sides: tuple[Side, ...]
 
 
-@value
 class BackOff(ChildEffect):
     """Record the consecutive failures of the thread's model. No request is sent before `until`; None means no delay."""
 
@@ -132,7 +120,6 @@ class BackOff(ChildEffect):
     until: datetime | None
 
 
-@value
 class SetValue(ChildEffect):
     """Set a value of the thread, as JSON text; None deletes it."""
 
@@ -140,21 +127,18 @@ class SetValue(ChildEffect):
     value: str | None
 
 
-@value
 class OpenRequest(ChildEffect):
     """Open a request for variables."""
 
     request: VariablesRequest
 
 
-@value
 class CloseRequest(ChildEffect):
     """Close a request, if it is open."""
 
     id: str
 
 
-@value
 class ChildLimit(ChildEffect):
     """Check that the thread has fewer than `most` unterminated children of that agent. Conflict: `room`."""
 
@@ -162,14 +146,12 @@ class ChildLimit(ChildEffect):
     most: int
 
 
-@value
 class CheckRequest(ChildEffect):
     """Check that a request is still open, and its thread not terminated. Conflict: `request`."""
 
     id: str
 
 
-@value
 class FulfillRequest(ChildEffect):
     """Fulfill a request, once. Conflict: `request`, if it is not open."""
 

@@ -18,18 +18,16 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction, SentText
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
-from toolwright.core.value import Record, changed, value
+from toolwright.core.value import Record, Value, changed
 
 
-@value
-class PinMcpTool:
+class PinMcpTool(Value):
     """Record the definition of a tool at its first use by an agent. No effect at later uses."""
 
     definition: McpDefinition
 
 
-@value
-class McpToolEffect:
+class McpToolEffect(Value):
     """Base of effects on the recorded definition of a tool."""
 
     agent_id: str
@@ -38,7 +36,6 @@ class McpToolEffect:
     at: datetime
 
 
-@value
 class HoldMcpTool(McpToolEffect):
     """Hold a tool back because its definition has changed: `held` is the digest to be accepted.
 
@@ -49,20 +46,17 @@ class HoldMcpTool(McpToolEffect):
     definition: JSONObject
 
 
-@value
 class AcceptMcpTool(McpToolEffect):
     """Accept the held definition of a tool. Conflict: `mcp_tool`, if it is not `held`."""
 
     held: str
 
 
-@value
 class UnholdMcpTool(McpToolEffect):
     """Release a held-back tool whose old definition is in use again. No effect if it is not held back."""
 
 
-@value
-class AddNestedCall:
+class AddNestedCall(Value):
     """Create a waiting call from outside any run, as a child of another call of its thread.
 
     The other call is its `parent_id`. The thread's subscribers receive the `events`. Conflict: `call`, if a call with
@@ -113,22 +107,19 @@ def link_key(agent_id: str, label: str) -> str:
     return f"{agent_id}/{label}"
 
 
-@value
-class Put:
+class Put(Value):
     """Insert or update a record."""
 
     record: Record
 
 
-@value
-class Add:
+class Add(Value):
     """Insert a record. Conflict: `duplicate`, if its key exists."""
 
     record: Record
 
 
-@value
-class Delete:
+class Delete(Value):
     """Delete the record with that key, if it exists. Conflict: the `guard`, if one is given and it does not exist."""
 
     kind: type[Record]
@@ -140,8 +131,7 @@ RecordEffect: TypeAlias = Put | Add | Delete
 """Effects on records. Effects with a rule of their own have names."""
 
 
-@value
-class CheckMind:
+class CheckMind(Value):
     """Check the rows of one kind in an agent's mind that this unit changes. Conflict: `mind`, if the check fails.
 
     `keys` are the rows that the unit writes; including them there must be at most `most` rows. If `seen` is given,
@@ -161,23 +151,20 @@ class CheckMind:
         return self.most is None or len(stored.keys() | set(self.keys)) <= self.most
 
 
-@value
-class SetPlan:
+class SetPlan(Value):
     """Insert or update a plan and set its timer."""
 
     plan: Plan
 
 
-@value
-class DropPlan:
+class DropPlan(Value):
     """Delete a plan and its timer, if it exists."""
 
     agent_id: str
     id: str
 
 
-@value
-class FirePlan:
+class FirePlan(Value):
     """Fire a due plan: deliver its event and replace it with `then`, or delete it if `then` is None.
 
     Conflict: `plan`, if the plan has changed.
@@ -188,37 +175,32 @@ class FirePlan:
     delivery: Delivery
 
 
-@value
-class MovePlans:
+class MovePlans(Value):
     """Move the due times of all relative plans by `by`, which is negative for earlier: the clock was changed."""
 
     by: timedelta
 
 
-@value
-class DropMind:
+class DropMind(Value):
     """Delete everything that is stored under one id: goals, memories, plans with their timers, blocks and passages."""
 
     agent_id: str
 
 
-@value
-class SetBlock:
+class SetBlock(Value):
     """Insert or update a memory block. Its links are kept."""
 
     block: Block
 
 
-@value
-class DropBlock:
+class DropBlock(Value):
     """Delete a memory block and its links. Conflict: `block`, if it does not exist."""
 
     agent_id: str
     label: str
 
 
-@value
-class LinkBlock:
+class LinkBlock(Value):
     """Link an agent, the `reader_id`, to a block. Conflict: `block`, if it does not exist."""
 
     agent_id: str
@@ -226,8 +208,7 @@ class LinkBlock:
     reader_id: str
 
 
-@value
-class UnlinkBlock:
+class UnlinkBlock(Value):
     """Remove an agent's link to a block, if it exists."""
 
     agent_id: str
@@ -235,8 +216,7 @@ class UnlinkBlock:
     reader_id: str
 
 
-@value
-class AddPassage:
+class AddPassage(Value):
     """Insert a passage as the newest of its agent. Conflict: `duplicate`, if the id exists.
 
     It has no `vector` without an embedder, or if embedding has failed.
@@ -246,16 +226,14 @@ class AddPassage:
     vector: Vector | None = None
 
 
-@value
-class DropPassage:
+class DropPassage(Value):
     """Delete a passage. Conflict: `passage`, if it does not exist."""
 
     agent_id: str
     id: str
 
 
-@value
-class SetVector:
+class SetVector(Value):
     """Set or replace the vector of a passage, if the passage exists."""
 
     agent_id: str
@@ -263,8 +241,7 @@ class SetVector:
     vector: Vector
 
 
-@value
-class Compact:
+class Compact(Value):
     """Shorten a conversation as sent to a model. Conflict: `compaction`, if that number exists.
 
     `cut` is the position in the thread up to which messages no longer need to be read, or None to leave it unchanged.
@@ -276,15 +253,13 @@ class Compact:
     told: bool = False
 
 
-@value
-class KeepTexts:
+class KeepTexts(Value):
     """Store texts that were sent to a model. Existing texts with the same thread and digest are kept."""
 
     texts: tuple[SentText, ...]
 
 
-@value
-class Pin:
+class Pin(Value):
     """Set whether a message of a thread's top-level conversation is included in every request.
 
     A worker that executes a run of the thread re-reads the pinned messages. Conflict: `message`, if the message does
@@ -297,8 +272,7 @@ class Pin:
     most: int
 
 
-@value
-class Hide:
+class Hide(Value):
     """Leave messages of a thread's top-level conversation out of all requests, or send them again if `by` is None.
 
     Conflict: `message`, if one of them does not exist, if its run was skipped, or if it is hidden, or shown, already.
@@ -335,8 +309,7 @@ AgentEffect: TypeAlias = (
 """Effects on the data of an agent, each with a rule of its own."""
 
 
-@value
-class Source:
+class Source(Value):
     """The run that causes an event of a space; empty for actions of people and services."""
 
     thread_id: str | None = None
@@ -347,8 +320,7 @@ class Source:
 NO_SOURCE = Source()
 
 
-@value
-class SpaceEffect:
+class SpaceEffect(Value):
     """Base of effects on a space: its id, the source, and the events for its followers."""
 
     space_id: str
@@ -356,12 +328,10 @@ class SpaceEffect:
     events: tuple[EventDraft, ...] = ()
 
 
-@value
 class Announce(SpaceEffect):
     """Publish events to the space's followers without any other change."""
 
 
-@value
 class Post(SpaceEffect):
     """Post a message at the next position of the space; its events get that `seq`.
 
@@ -375,7 +345,6 @@ class Post(SpaceEffect):
     joining: Member | None = None
 
 
-@value
 class Edit(SpaceEffect):
     """Update a message's content and metadata. Conflict: `message`, if it does not exist.
 
@@ -386,21 +355,18 @@ class Edit(SpaceEffect):
     if_there: bool = False
 
 
-@value
 class Erase(SpaceEffect):
     """Delete a message with its reactions. Conflict: `message`, if it does not exist."""
 
     message_id: str
 
 
-@value
 class React(SpaceEffect):
     """Add a reaction of an entity to a message, once for each emoji."""
 
     reaction: Reaction
 
 
-@value
 class Unreact(SpaceEffect):
     """Remove an entity's reaction, if it exists."""
 
@@ -409,7 +375,6 @@ class Unreact(SpaceEffect):
     emoji: str
 
 
-@value
 class SaveSpace(SpaceEffect):
     """Insert or update a space. In an update, `was` must be the stored row."""
 
@@ -417,12 +382,10 @@ class SaveSpace(SpaceEffect):
     was: Space | None = None
 
 
-@value
 class DropSpace(SpaceEffect):
     """Delete a space with its members, messages and reactions."""
 
 
-@value
 class SaveMember(SpaceEffect):
     """Add an entity to a space, or change its role. `revision` is the expected revision of the membership."""
 
@@ -430,14 +393,12 @@ class SaveMember(SpaceEffect):
     revision: int
 
 
-@value
 class DropMember(SpaceEffect):
     """Remove an entity from a space."""
 
     entity_id: str
 
 
-@value
 class MarkRead(SpaceEffect):
     """Set the position up to which a member has read. It never moves back."""
 
@@ -445,31 +406,27 @@ class MarkRead(SpaceEffect):
     seq: int
 
 
-@value
-class Enter:
+class Enter(Value):
     """Set the thread's active space; None clears it. Conflict: `thread`, if the thread does not exist."""
 
     thread_id: str
     space_id: str | None
 
 
-@value
-class SetTimer:
+class SetTimer(Value):
     """Set the timer of that name to `due`."""
 
     name: str
     due: datetime
 
 
-@value
-class DropTimer:
+class DropTimer(Value):
     """Delete a timer. No effect if it has fired already."""
 
     name: str
 
 
-@value
-class Deliver:
+class Deliver(Value):
     """Deliver an event to an agent's inbox."""
 
     delivery: Delivery

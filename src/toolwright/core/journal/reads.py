@@ -14,7 +14,7 @@ from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import Record, value
+from toolwright.core.value import Record, Value
 
 R = TypeVar("R", bound=Record)
 
@@ -192,8 +192,7 @@ class SessionReads(Protocol):
         ...
 
 
-@value
-class Offer:
+class Offer(Value):
     """An open call of the kind `external` that workers can claim, with the id of its agent and the trace of its run."""
 
     call: Call
@@ -201,8 +200,7 @@ class Offer:
     traceparent: str | None = None
 
 
-@value
-class Depths:
+class Depths(Value):
     """Numbers of pending calls, unread inbox events and open runs.
 
     `oldest_event` is when the oldest unread event arrived. `connections` are the database connections in use in this

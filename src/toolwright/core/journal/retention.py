@@ -8,10 +8,9 @@ that no writer waits long. The same applies to the messages of a deleted space a
 from datetime import datetime
 
 from toolwright.core.journal.units import Unit
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 
-@value
 class Prune(Unit):
     """Delete old events and commit tokens, at most `limit` rows.
 
@@ -24,7 +23,6 @@ class Prune(Unit):
     limit: int = 1000
 
 
-@value
 class DropThread(Unit):
     """Delete a thread and its descendants. Conflict: `busy`, while one of them has an open run.
 
@@ -37,7 +35,6 @@ class DropThread(Unit):
     idle_since: datetime | None = None
 
 
-@value
 class SweepThreads(Unit):
     """Delete up to `limit` rows of deleted threads, spaces and agents.
 
@@ -47,8 +44,7 @@ class SweepThreads(Unit):
     limit: int = 1000
 
 
-@value
-class DroppedBytes:
+class DroppedBytes(Value):
     """File contents of a deleted thread, recorded at the time `at`. `needed` is true if another thread uses them."""
 
     digest: str
@@ -56,7 +52,6 @@ class DroppedBytes:
     needed: bool
 
 
-@value
 class ForgetBytes(Unit):
     """Delete the records of file contents that are deleted, or needed by another thread.
 

@@ -32,15 +32,14 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Order: TypeAlias = Literal["oldest_first", "newest_first"]
 SELDOM = 300.0  # seconds between two log lines about a continuing outage
 FLAPPING = 60.0  # seconds after a log line within which no other outage is logged, unless it lasts longer
 
 
-@value
-class ThreadView:
+class ThreadView(Value):
     """A consistent snapshot of a thread, with everything that a worker needs to continue it.
 
     `run` is the open run, or None. `calls` are the calls of its last step in order. `inbox` are the unread events,
@@ -61,8 +60,7 @@ class ThreadView:
     compactions: tuple[Compaction, ...] = ()
 
 
-@value
-class CallScope:
+class CallScope(Value):
     """A consistent snapshot of a call and of what its result is checked and redacted with.
 
     `thread` is None if the thread was deleted, and `run` if its row was. `env` are the values of the thread, of its
@@ -75,8 +73,7 @@ class CallScope:
     env: tuple[EnvRow, ...] = ()
 
 
-@value
-class KnownMessages:
+class KnownMessages(Value):
     """The messages of a thread that a worker keeps in memory after it has released the thread.
 
     They are current as long as the thread has the same `epoch`, `seq` and `hides`. Only the holder of the thread's
@@ -93,8 +90,7 @@ class KnownMessages:
         return (self.epoch, self.seq, self.hides) == (thread.epoch, thread.seq, thread.hides)
 
 
-@value
-class CallVisibility:
+class CallVisibility(Value):
     """The calls that an entity can see: in threads of `users`, or shown in a space that `entity_id` can see."""
 
     users: Sequence[str]

@@ -25,7 +25,7 @@ from toolwright.core.threads.inbox import InboxChange, InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Step
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 IDLE = (
     "No living process executes the runs of this database: start one with `toolwright work`, or with "
@@ -33,8 +33,7 @@ IDLE = (
 )
 
 
-@value
-class Wake:
+class Wake(Value):
     """Wake-up of a thread at `due`; `gen` distinguishes it from earlier ones.
 
     `node` is the node of a cluster that has leased the thread, or None.
@@ -49,8 +48,7 @@ class Wake:
 ALIVE = timedelta(seconds=10)  # since the last heartbeat of a node
 
 
-@value
-class Node:
+class Node(Value):
     """A process of a cluster: its version, its slots for runs and how many are busy, and when it was `seen` last.
 
     `skew` is the number of microseconds by which its clock is ahead of the database's clock. `keys` are the
@@ -75,8 +73,7 @@ class Node:
         return self.seen > now - ALIVE
 
 
-@value
-class Leaving:
+class Leaving(Value):
     """Release of a thread by its worker: `due` reschedules the wake-up, None deletes it.
 
     Applied only if the wake-up still has the generation that the worker has read; otherwise the thread is processed
@@ -87,15 +84,13 @@ class Leaving:
     due: datetime | None = None
 
 
-@value
-class Unit:
+class Unit(Value):
     """Base of all units of work. `token` identifies this one commit, `at` is its timestamp."""
 
     token: str
     at: datetime
 
 
-@value
 class CreateThread(Unit):
     """Create a thread with its env and tenvs."""
 
@@ -103,7 +98,6 @@ class CreateThread(Unit):
     env: tuple[EnvChange, ...] = ()
 
 
-@value
 class RenameThread(Unit):
     """Set the name of a thread; None removes it. Conflict: `thread`, if it does not exist."""
 
@@ -111,7 +105,6 @@ class RenameThread(Unit):
     name: str | None
 
 
-@value
 class PostMessage(Unit):
     """Add a message to a thread: it joins the open run, or `run` is created for it. Wakes the thread.
 
@@ -124,7 +117,6 @@ class PostMessage(Unit):
     files: tuple[FileChange, ...] = ()
 
 
-@value
 class PostCall(PostMessage):
     """Add an external call in `run`, which is created, or reopened if it has completed. Wakes the thread.
 
@@ -132,7 +124,6 @@ class PostCall(PostMessage):
     """
 
 
-@value
 class SetEnv(Unit):
     """Set or delete env values of a thread or a person from outside a run.
 
@@ -146,7 +137,6 @@ class SetEnv(Unit):
     effects: tuple[Effect, ...] = ()
 
 
-@value
 class RequestCancel(Unit):
     """Request the cancellation of an open run. Wakes the thread."""
 
@@ -154,7 +144,6 @@ class RequestCancel(Unit):
     run_id: str
 
 
-@value
 class Reseal(Unit):
     """Re-encrypt secrets with another key. `rows` are pairs of the stored and the new row.
 
@@ -164,7 +153,6 @@ class Reseal(Unit):
     rows: tuple[tuple[EnvRow, EnvRow], ...]
 
 
-@value
 class RetryRun(Unit):
     """Retry a failed run from its last commit. Wakes the thread.
 
@@ -177,7 +165,6 @@ class RetryRun(Unit):
     queued: EventDraft
 
 
-@value
 class Settle(Unit):
     """Settle an open call from outside its run, by one compare-and-set on its status.
 
@@ -199,7 +186,6 @@ class Settle(Unit):
         raise TypeError("Settle is abstract: use Submit, Expire or CancelCall.")
 
 
-@value
 class Submit(Settle):
     """Submit the result of an open call that does not wait for an approval, before it expires."""
 
@@ -208,7 +194,6 @@ class Submit(Settle):
         return "resolved"
 
 
-@value
 class Expire(Settle):
     """Expire an open call whose deadline has passed."""
 
@@ -217,7 +202,6 @@ class Expire(Settle):
         return "expired"
 
 
-@value
 class CancelCall(Settle):
     """Cancel an open call."""
 
@@ -226,7 +210,6 @@ class CancelCall(Settle):
         return "cancelled"
 
 
-@value
 class LeaseCall(Unit):
     """Claim an open call for a worker, if it is unclaimed, or its lease has expired and it is repeatable (D25)."""
 
@@ -235,14 +218,12 @@ class LeaseCall(Unit):
     until: datetime
 
 
-@value
 class Apply(Unit):
     """Apply effects from outside a run: actions of people and services in spaces, and actions of timers."""
 
     effects: tuple[Effect, ...]
 
 
-@value
 class RetryEvent(Unit):
     """Retry a failed inbox event as if it were new. Wakes the thread."""
 
@@ -250,7 +231,6 @@ class RetryEvent(Unit):
     event_id: str
 
 
-@value
 class Leave(Unit):
     """Release a thread that has nothing to do, or whose worker pauses."""
 
@@ -258,7 +238,6 @@ class Leave(Unit):
     leaving: Leaving
 
 
-@value
 class Advance(Unit):
     """Commit progress of a thread's run. `epoch` and `seq` are the fencing values that the worker holds.
 
@@ -296,7 +275,6 @@ class Advance(Unit):
     was: Run | None = None
 
 
-@value
 class Claim(Advance):
     """Claim a queued or suspended run. Increments the thread's epoch.
 
@@ -308,37 +286,30 @@ class Claim(Advance):
     opens: bool = False
 
 
-@value
 class Takeover(Advance):
     """Recover a run whose process has died. Increments the thread's epoch and the run's crash count."""
 
 
-@value
 class Answer(Advance):
     """Record an answer of the model. Its first call is marked as started."""
 
 
-@value
 class Result(Advance):
     """Record the result of a call. The next call is marked as started."""
 
 
-@value
 class Park(Advance):
     """Suspend the run until it is woken."""
 
 
-@value
 class Release(Advance):
     """Release the run to another process, because this process stops."""
 
 
-@value
 class Finish(Advance):
     """End the run with a status that was not caused by an answer or a result: failed or cancelled."""
 
 
-@value
 class SaveEntity(Unit):
     """Insert or update a person. In an update, `was` must be the stored row."""
 
@@ -346,7 +317,6 @@ class SaveEntity(Unit):
     was: Entity | None = None
 
 
-@value
 class DropEntity(Unit):
     """Delete a person; their threads are kept. The spaces that they leave receive the events `told`."""
 
@@ -354,7 +324,6 @@ class DropEntity(Unit):
     told: tuple[EventDraft, ...] = ()
 
 
-@value
 class SaveAgent(Unit):
     """Insert or update the configuration of an agent. In an update, `was` is the revision that it replaces."""
 
@@ -363,7 +332,6 @@ class SaveAgent(Unit):
     env: tuple[EnvChange, ...] = ()
 
 
-@value
 class DropAgent(Unit):
     """Delete a configured agent and its mind. Open runs finish with the configuration with which they started.
 
@@ -378,7 +346,6 @@ class DropAgent(Unit):
     told: tuple[EventDraft, ...] = ()
 
 
-@value
 class CancelOrphans(Unit):
     """Cancel pending calls of threads whose agent was deleted by a version that did not cancel them.
 
@@ -388,7 +355,6 @@ class CancelOrphans(Unit):
     thread_ids: tuple[str, ...]
 
 
-@value
 class SignOut(Unit):
     """Sign out sessions of the console at the time `at`: the session with the id `key`, or all sessions of a caller.
 
@@ -399,7 +365,6 @@ class SignOut(Unit):
     until: datetime
 
 
-@value
 class UseOnce(Unit):
     """Record that a key was used. Conflict: `duplicate`, if it was used before.
 
@@ -410,13 +375,11 @@ class UseOnce(Unit):
     until: datetime
 
 
-@value
 class Probe(Unit):
     """Write a row without any other effect, to check that the journal can be written."""
 
 
-@value
-class Committed:
+class Committed(Value):
     """The unit of work was committed.
 
     `run_id` is the run that a message joined or the one created for it. For an `Advance`: `posted` counts all events
@@ -436,8 +399,7 @@ class Committed:
     runs: tuple[tuple[str, str], ...] = ()
 
 
-@value
-class Conflict:
+class Conflict(Value):
     """A precondition failed; nothing was written."""
 
     guard: Guard

@@ -23,7 +23,7 @@ from toolwright.core.limits import MAX_ID, MAX_NESTING, MAX_SCHEMA, MAX_SCHEMA_V
 from toolwright.core.text import brief, clean_text, sentence
 from toolwright.core.tools.mcp import McpCall, McpServer
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 
 MOST_LISTED = 1_000
 """Maximum number of a server's tools for an agent; if there are more, tools named in `allowedTools` are selected."""
@@ -50,16 +50,14 @@ MOST_INSTRUCTIONS = 2_000  # characters of one server's instructions
 Status: TypeAlias = Literal["connecting", "ready", "down"]
 
 
-@value
-class ListingError:
+class ListingError(Value):
     """An error of a server, or of one of its tools."""
 
     message: str
     tool: str | None = None
 
 
-@value
-class McpListing:
+class McpListing(Value):
     """The last list of a server's tools, under their own names.
 
     `number` identifies the list in this process: equal lists have the same number. `status` is the server's current
@@ -76,8 +74,7 @@ class McpListing:
     instructions: str | None = None
 
 
-@value
-class McpPromptArgument:
+class McpPromptArgument(Value):
     """An argument of a prompt, which is text."""
 
     name: str
@@ -85,8 +82,7 @@ class McpPromptArgument:
     required: bool = False
 
 
-@value
-class McpPrompt:
+class McpPrompt(Value):
     """A prompt that a server offers to people, with its arguments. Models do not see it."""
 
     name: str
@@ -94,8 +90,7 @@ class McpPrompt:
     arguments: tuple[McpPromptArgument, ...] = ()
 
 
-@value
-class McpPrompts:
+class McpPrompts(Value):
     """The prompts of a server, and the errors in their list."""
 
     prompts: tuple[McpPrompt, ...] = ()

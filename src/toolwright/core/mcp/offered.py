@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import one_line
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Permitted: TypeAlias = Literal["all", "read_only", "none"] | frozenset[str]
 """The tools that a kind of caller is permitted to use: a rule, or their names."""
@@ -29,8 +29,7 @@ ERROR = "toolwright/error"
 """Metadata key of an error's code and data; the text of the result contains only the message."""
 
 
-@value
-class FixedResource:
+class FixedResource(Value):
     """A resource for permitted callers: text, bytes, or a file that is read at each request."""
 
     name: str
@@ -40,8 +39,7 @@ class FixedResource:
     description: str | None = None
 
 
-@value
-class ResourceTemplate:
+class ResourceTemplate(Value):
     """Resources that a tool reads: the variables of the URI are its arguments. A variable is a whole segment.
 
     `mime_type` is the type of a text result; None means `text/plain`, or `application/json` for other values.
@@ -73,8 +71,7 @@ class ResourceTemplate:
         return values if all(values.values()) else None
 
 
-@value
-class McpPermissions:
+class McpPermissions(Value):
     """The tools, prompts and resources that people and services can use over MCP, and the tasks that they can find.
 
     `prompts` are the names of the offered prompts, or None for all prompts of the app. Prompts and resources are

@@ -1,7 +1,6 @@
 """MCP servers: the port to their lists and tasks, and their records in the journal."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
@@ -10,7 +9,7 @@ from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompt, Mcp
 from toolwright.core.results import Attachment, ToolResult
 from toolwright.core.tools.mcp import McpTarget
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import Record, Stored, value
+from toolwright.core.value import Record, Stored, Value, field
 
 TASK = "mcp"
 """Kind of the timers that poll tasks; their names contain the call."""
@@ -21,7 +20,6 @@ def task_timer(call_id: str) -> str:
     return f"{TASK}:{call_id}"
 
 
-@value
 class McpTask(Record):
     """A task that an MCP server executes for a call.
 
@@ -47,8 +45,7 @@ class McpTask(Record):
     session: str | None = None
 
 
-@value
-class McpDefinition:
+class McpDefinition(Value):
     """The definition of a server's tool at its first use by an agent, by its digest.
 
     `held` is the digest of a changed definition that waits to be accepted, and `definition` its content; both are None
@@ -67,8 +64,7 @@ class McpDefinition:
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
-@value
-class McpServerState:
+class McpServerState(Value):
     """An MCP server of an agent with the agent's tools, as shown to a service, and tools that are held back."""
 
     name: str
@@ -82,8 +78,7 @@ class McpServerState:
     prompts: tuple[McpPrompt, ...] = ()
 
 
-@value
-class McpPromptMessage:
+class McpPromptMessage(Value):
     """A message of a prompt. Its files are attachments."""
 
     role: Literal["user", "assistant"]
@@ -91,8 +86,7 @@ class McpPromptMessage:
     attachments: tuple[Attachment, ...] = ()
 
 
-@value
-class McpPromptText:
+class McpPromptText(Value):
     """A prompt that its server has filled with the arguments of a request."""
 
     messages: tuple[McpPromptMessage, ...]
@@ -111,8 +105,7 @@ class McpTaskUnknown(Exception):
     """The server does not know the task. The message is from the server."""
 
 
-@value
-class McpTaskState:
+class McpTaskState(Value):
     """State of a task at a server: `result` once it has finished, `questions` by key while it waits for answers.
 
     `poll` is the number of seconds after which the server asks to be polled again.

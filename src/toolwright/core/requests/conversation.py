@@ -1,7 +1,6 @@
 """Conversation of a composed request or of a delegate: the context as messages, calls and results."""
 
 from collections.abc import Sequence
-from dataclasses import field
 from datetime import datetime
 from typing import Literal, cast
 
@@ -22,7 +21,7 @@ from toolwright.core.schemas.meta import Call
 from toolwright.core.schemas.state_paths import reach
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed, field
 
 GO_ON = "Go on."
 _WRITTEN = ("{", "```")
@@ -168,8 +167,7 @@ def _results(results: Sequence[Message]) -> Message:
     )
 
 
-@value
-class CallContext:
+class CallContext(Value):
     """The context of a delegated call: the parts that its `_scopes` can name.
 
     `messages` is the conversation before the step of the call. `data` and `tools` are what can be shown and called

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -29,7 +28,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.compose import closed_output, compose, with_call
 from toolwright.core.tools.registry import resolve
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed, field
 
 OBJECT = "object:"
 """Prefix of a model object in a stored request; the id of its thread or agent follows."""
@@ -37,8 +36,7 @@ REMEMBERED = 1_000
 """Maximum number of solved requests whose objects are kept."""
 
 
-@value
-class Solution:
+class Solution(Value):
     """The result of a composed request.
 
     `output` matches the output schema, and is an instance if a type was given. If `max_steps` was reached, it is None
@@ -232,8 +230,7 @@ class RequestAgents:
         return self._open.get(thread_id) or self._released.get(thread_id)
 
 
-@value
-class _Objects:
+class _Objects(Value):
     """The objects of one request: its model (None if it is given by name), its declared output, and its agent."""
 
     model: object

@@ -1,7 +1,6 @@
 """Meta-properties of schema tools (S1): fixed by the tool or chosen by a call; and a call without them."""
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from pydantic_core import from_json
 
@@ -10,7 +9,7 @@ from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID
 from toolwright.core.results import ToolResult
 from toolwright.core.schemas.state_paths import OUTPUT_PATH, OutputPath, read_output_path
-from toolwright.core.value import value
+from toolwright.core.value import Value, field
 
 REASONING = "_reasoningForCall"
 ANONYMOUS = "anonymous"
@@ -37,8 +36,7 @@ _CHOICES: Mapping[str, JSONObject] = {
 }
 
 
-@value
-class Meta:
+class Meta(Value):
     """The meta-properties of a schema tool; each is None if the tool does not fix it.
 
     `output` is the schema of its result. `activity` and `delegate` name the executor. `scopes` are the parts of the
@@ -66,8 +64,7 @@ class Meta:
         return tuple([str(each) for each in listed]) if isinstance(listed, list) else (None,)
 
 
-@value
-class Call:
+class Call(Value):
     """A call of a schema tool (S1 "Call"): `args` are its parameters only.
 
     `meta` holds the effective meta-properties by name: the values that the tool fixes, or the model's choices for the

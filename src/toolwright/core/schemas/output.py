@@ -18,7 +18,7 @@ from toolwright.core.model import AnswerSchema, ModelResponse
 from toolwright.core.schemas.schema_tool import read_schema
 from toolwright.core.text import error_text, pydantic_reason
 from toolwright.core.threads.message import Message
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 _NO_TYPES = (str, bytes, list, tuple, int, float, FunctionType, BuiltinFunctionType, MethodType)
 OUTPUT_FAULT = "output"
@@ -81,8 +81,7 @@ class Output:
         return output if self._adapter is None else self._adapter.validate_json(dumps(output))
 
 
-@value
-class FormedAnswer:
+class FormedAnswer(Value):
     """A valid answer: the response with its calls, and its output, or None if it has none yet.
 
     `over` is true if no other answer is requested after its calls are answered.

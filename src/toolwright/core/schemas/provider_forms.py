@@ -31,7 +31,7 @@ from toolwright.core.schemas.provider_rules import (
     is_array,
 )
 from toolwright.core.text import brief
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 
 _ALTERNATIVES: Mapping[str, str] = {"anyOf": "at least one", "oneOf": "exactly one"}
 _MOST_RULE = 1_500  # maximum characters of a description that state one keyword
@@ -56,16 +56,14 @@ def alias_of(name: str) -> str:
     return f"{_FOREIGN_IN_NAME.sub('_', name)[:47]}-{digest}"
 
 
-@value
-class ToolError:
+class ToolError(Value):
     """The reason why a tool cannot be offered to a model; `tool` is None for an error of all tools together."""
 
     tool: str | None
     message: str
 
 
-@value
-class ProviderForm:
+class ProviderForm(Value):
     """A tool as sent to a provider. `names` are aliases of property names, or None without aliases."""
 
     definition: ToolDefinition

@@ -16,7 +16,7 @@ from toolwright.core.arguments.schema import Subschemas, with_parts
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, Path, dumps_unescaped, has_half_characters, spell
 from toolwright.core.model import ToolDefinition
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Provider: TypeAlias = Literal["openai", "anthropic", "other"]
 """The dialect of JSON Schema that a model's provider accepts; `other` is any provider without known rules."""
@@ -44,8 +44,7 @@ _MARK = "."
 """Appended to a key that looks like an alias but is not one."""
 
 
-@value
-class ProviderRule:
+class ProviderRule(Value):
     """A rule about tools: its providers, its text, its source, and the function that finds violations."""
 
     name: str

@@ -26,7 +26,7 @@ from toolwright.core.json_value import (
 from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NESTING, MAX_STATE
 from toolwright.core.state.checks import key as checked_key
 from toolwright.core.text import brief
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Method: TypeAlias = Literal["set", "merge", "push", "concat"]
 StatePath: TypeAlias = tuple[str, ...]
@@ -56,8 +56,7 @@ OUTPUT_PATH: JSONObject = {
 """The schema of an `_outputPath` chosen by a call."""
 
 
-@value
-class OutputPath:
+class OutputPath(Value):
     """The path in the state at which a result is written, and the method.
 
     `set` replaces the value at the path. `merge` adds the result's keys to the object at the path, `push` appends the

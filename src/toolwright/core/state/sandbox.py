@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import fields
 from math import inf
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
@@ -11,7 +11,7 @@ from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, dumps, plain, unwritable
 from toolwright.core.text import quantity
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed, field
 
 Language: TypeAlias = Literal["typescript", "javascript", "python"]
 CodeStatus: TypeAlias = Literal["success", "error", "terminated"]
@@ -24,16 +24,14 @@ LANGUAGES: Mapping[Language, str] = {"typescript": "main.ts", "javascript": "mai
 _HUMPS = {"memoryLimitBytes": "memory_limit_bytes"}
 
 
-@value
-class Execute:
+class Execute(Value):
     """The call made after the code is loaded: an export, or in Python a function, by name."""
 
     fn: str = "default"
     args: tuple[JSON, ...] = ()
 
 
-@value
-class CodeOptions:
+class CodeOptions(Value):
     """Options of running code. The sandbox replaces each None by a default.
 
     `filename` is the name of the code in stack traces. `imports` are functions of the host and `modules` sources of the
@@ -51,16 +49,14 @@ class CodeOptions:
     timeout: float | None = None
 
 
-@value
-class CodeLog:
+class CodeLog(Value):
     """One line written by the code with `console` or `print`."""
 
     level: LogLevel
     text: str
 
 
-@value
-class CodeError:
+class CodeError(Value):
     """An error in place of a result. `code` is stable.
 
     `error`: the code raised it. `result`: its result cannot be serialized. `exited`: its process exited by itself.
@@ -75,8 +71,7 @@ class CodeError:
         return self.message
 
 
-@value
-class CodeResult:
+class CodeResult(Value):
     """The outcome of running code: `result` if `success`, otherwise `error`. `logs` are all lines that it wrote."""
 
     status: CodeStatus
@@ -86,8 +81,7 @@ class CodeResult:
     duration_ms: float = 0.0
 
 
-@value
-class CodeLimits:
+class CodeLimits(Value):
     """Limits of running code: seconds, and bytes.
 
     `timeout` and `memory` are defaults, `longest` and `most_memory` the maximum that the options can set. `source`

@@ -19,7 +19,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import Child, RelatedThread
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, Side, cut_reason
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
 
@@ -34,8 +34,7 @@ MOST_MESSAGES = 1_000
 _SPEAKERS = ("user", "assistant")
 
 
-@value
-class Elicited:
+class Elicited(Value):
     """The answer to a question. `content` is the input of an accepted form, otherwise None.
 
     `cancel` is also the answer to a question that was not answered in time; `reason` says why.
@@ -97,8 +96,7 @@ def question_of(call: Call) -> JSONObject | None:
     return arguments if "requestedSchema" in arguments or "url" in arguments else None
 
 
-@value
-class Sampled:
+class Sampled(Value):
     """The model's answer, and its name. `stop_reason` says why the answer is not whole; None if it is."""
 
     text: str

@@ -6,7 +6,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.text import quantity
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 ApprovalState: TypeAlias = Literal["asked", "approved", "edited"]
 """State of a call that needs an approval: waiting, approved as requested, or approved with edited arguments."""
@@ -15,8 +15,7 @@ _ANSWER = frozenset({"approved", "args", "reason"})
 _UNITS = ((3_600, "hour"), (60, "minute"))
 
 
-@value
-class Terms:
+class Terms(Value):
     """The terms of an approval.
 
     `by` is who may answer, `seconds` the time limit, or None for no limit. `edit` and `reason` allow answers with
@@ -31,8 +30,7 @@ class Terms:
     schema: JSONObject | None = None
 
 
-@value
-class ApprovalAnswer:
+class ApprovalAnswer(Value):
     """The answer to a call that waits for an approval; `arguments` replace the call's own."""
 
     approved: bool

@@ -1,13 +1,12 @@
 """Tool calls: their statuses, and the table of allowed transitions."""
 
-from dataclasses import field
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.approval import ApprovalState
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 
 CallStatus: TypeAlias = Literal[
     "created", "running", "waiting", "pending", "done", "error", "resolved", "expired", "cancelled"
@@ -45,8 +44,7 @@ def is_over(status: CallStatus) -> bool:
     return not MOVES[status]
 
 
-@value
-class Call:
+class Call(Value):
     """One invocation of a tool, as stored in the journal.
 
     `id` is ours and unique; `model_call_id` is the model's id. `arguments` is the JSON text as the model wrote it.
@@ -169,8 +167,7 @@ class Call:
         )
 
 
-@value
-class CallChange:
+class CallChange(Value):
     """One transition of a call. Transitions outside the table cannot be created.
 
     `space_id` is where the call is shown after the transition. With `terms` the call does not start: it waits for an
@@ -186,8 +183,8 @@ class CallChange:
     expires_at: datetime | None = None
     space_id: str | None = None
     terms: JSONObject | None = None
-    before: Call | None = field(default=None, repr=False, compare=False)
-    after: Call | None = field(default=None, repr=False, compare=False)
+    before: Call | None = None
+    after: Call | None = None
 
     def __post_init__(self) -> None:
         if self.now not in MOVES[self.was]:

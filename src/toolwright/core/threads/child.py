@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Side
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 ChildStatus: TypeAlias = Literal["running", "idle", "terminated", "failed"]
 ChildEnd: TypeAlias = Literal[ChildStatus, "failed_for_good"]
@@ -17,8 +17,7 @@ MUTE = "mute"
 """Stored in place of the call that waits for a child's end, once the parent must no longer be notified."""
 
 
-@value
-class Link:
+class Link(Value):
     """The link of a child thread to its parent (S0 §5).
 
     A child that is not `resumable` ends with its first session. `receives` is the side that receives the parent's
@@ -53,8 +52,7 @@ def link_from_json(written: JSON) -> Link:
     )
 
 
-@value
-class Child:
+class Child(Value):
     """A child thread, as the parent's tools see it."""
 
     reference: str

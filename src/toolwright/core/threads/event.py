@@ -1,12 +1,13 @@
 """Events of threads, runs and spaces, as subscribers receive them."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Literal, TypeAlias, get_args, overload
 
 from toolwright.core.json_value import JSONObject
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 EventType: TypeAlias = Literal[
     "run.queued", "run.started", "run.waiting", "run.completed", "run.failed", "run.cancelled", "run.skipped",
@@ -21,7 +22,7 @@ EventType: TypeAlias = Literal[
 BUILT_IN: frozenset[str] = frozenset(get_args(EventType))
 
 
-@value
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class EventDraft:
     """An event before its unit of work is committed; it has no number yet."""
 
@@ -35,19 +36,18 @@ class LazyEventDraft(EventDraft):
     __slots__ = ("_of", "_render")
 
     def __init__(self, type_: str, render: Callable[..., JSONObject], *of: object) -> None:
-        self.type = type_  # pyright: ignore[reportAttributeAccessIssue]  # set once
+        self.type = type_
         self._render = render
         self._of = of
 
     def __getattr__(self, name: str) -> JSONObject:
         if name != "payload":
             raise AttributeError(name)
-        self.payload = payload = self._render(*self._of)  # pyright: ignore[reportAttributeAccessIssue]  # once
+        self.payload = payload = self._render(*self._of)
         return payload
 
 
-@value
-class Event:
+class Event(Value):
     """An event of a thread, or of a space. `n` is its number; a live event (a delta, progress) has none.
 
     Events of a thread are numbered per thread; events of all spaces share one sequence. `agent` is the id of the agent
@@ -134,8 +134,7 @@ class RunEvents(Sequence[Event]):
         )
 
 
-@value
-class Topic:
+class Topic(Value):
     """The topic of a follower: a thread, a run, a space, or all spaces (whose id is empty).
 
     `tools` are the calls for external workers, which are not events of the journal.

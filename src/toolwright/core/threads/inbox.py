@@ -8,7 +8,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 
 InboxType: TypeAlias = Literal[
     "space_message", "plan", "service", "tool_result", "message", "subagent", "call"
@@ -22,8 +22,7 @@ MOST_ATTEMPTS = 3
 """Maximum number of failed runs of an event before its status is `failed` (D21)."""
 
 
-@value
-class InboxEvent:
+class InboxEvent(Value):
     """One event in the inbox, unique per thread and `event_id`; `n` is its position in the thread's inbox.
 
     A message in the thread itself and an external call have the `run_id` of the run that they joined (D22), and are
@@ -84,8 +83,7 @@ class InboxEvent:
         return changed(self, status=change.now, run_id=change.run_id, attempts=change.attempts)
 
 
-@value
-class InboxChange:
+class InboxChange(Value):
     """Transition of an inbox event from one status to another; the other fields are the new values."""
 
     event_id: str
@@ -106,8 +104,7 @@ def batch(waiting: Sequence[InboxEvent], run_id: str) -> list[InboxEvent]:
     return [event for event in waiting if event.run_id == run_id or not event.attempts]
 
 
-@value
-class Delivery:
+class Delivery(Value):
     """An event for the inbox of an agent's home thread. Creates the thread if it does not exist, and wakes it.
 
     An event for an `existing` thread is discarded if that thread does not exist.

@@ -7,14 +7,13 @@ from typing import Literal, TypeAlias
 from toolwright.core.json_value import JSON
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.run import Side
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 """The journal has no message of the system. It is the role of reports and notices in a request to a model."""
 
 
-@value
-class MessageCall:
+class MessageCall(Value):
     """A tool call in an assistant message; `arguments` is JSON text as the model wrote it."""
 
     id: str
@@ -23,8 +22,7 @@ class MessageCall:
     model_call_id: str
 
 
-@value
-class MessageVersion:
+class MessageVersion(Value):
     """An earlier text of an edited message, valid until the thread had `until` messages."""
 
     thread_id: str
@@ -34,8 +32,7 @@ class MessageVersion:
     native: JSON = None
 
 
-@value
-class Sent:
+class Sent(Value):
     """Record of one request to a model, from which it can be rebuilt.
 
     `compaction` is the number of the compaction in force, or 0. `version` is the version of the compaction rules.
@@ -54,8 +51,7 @@ class Sent:
     budget: int | None = None
 
 
-@value
-class StateReport:
+class StateReport(Value):
     """Parts of an agent's state, by name, as the agent read them before an answer: those that had changed.
 
     A part with an empty text was withdrawn. `agent` is the id of the agent whose state it is.
@@ -65,8 +61,7 @@ class StateReport:
     parts: Mapping[str, str]
 
 
-@value
-class Message:
+class Message(Value):
     """One message of a thread.
 
     `seq` is its position (1, 2, 3 …), None until it is stored. A tool message answers the call `call_id`, whose id for

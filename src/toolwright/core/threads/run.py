@@ -1,11 +1,10 @@
 """Runs and steps: one activation of a thread, and one model call with its tool calls."""
 
-from dataclasses import field
 from datetime import datetime
 from typing import Literal, TypeAlias, get_args
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.value import value
+from toolwright.core.value import Value, field
 
 RunStatus: TypeAlias = Literal["queued", "running", "waiting", "completed", "failed", "cancelled", "skipped"]
 CutReason: TypeAlias = Literal["max_tokens", "refusal", "content_filter", "empty"]
@@ -23,8 +22,7 @@ def cut_reason(written: object) -> CutReason | None:
     return next((each for each in CUTS if each == written), None)
 
 
-@value
-class Usage:
+class Usage(Value):
     """Numbers of tokens read and written. `input_tokens` includes cached tokens."""
 
     input_tokens: int = 0
@@ -41,8 +39,7 @@ class Usage:
         )
 
 
-@value
-class QueuedCall:
+class QueuedCall(Value):
     """A call queued by a handler; `arguments` is JSON text.
 
     `within` is the call of the prompt tool in whose conversation it is made, or None for the top-level conversation.
@@ -53,8 +50,7 @@ class QueuedCall:
     within: str | None = None
 
 
-@value
-class Run:
+class Run(Value):
     """One activation of a thread.
 
     `held` is true while a process executes it. A `running` run whose process has died was interrupted. `lives` counts
@@ -109,8 +105,7 @@ class Run:
         return self.status == "queued" and self.started_at is not None and self.error is None
 
 
-@value
-class Step:
+class Step(Value):
     """One model call and its tool calls; `number` counts 1, 2, 3 … within the run.
 
     `finish_reason` is the provider's reason for the end of the answer, or a `CutReason` if the answer is not whole.

@@ -6,11 +6,10 @@ from typing import Literal
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.child import ENDED, ChildEnd, ChildStatus, Link
 from toolwright.core.threads.run import Side
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 
-@value
-class Thread:
+class Thread(Value):
     """A thread as stored in the journal.
 
     `run_id` is its open run, if any. `epoch` is incremented with each claim of the thread. `seq` counts its messages,

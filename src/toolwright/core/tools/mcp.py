@@ -2,22 +2,20 @@
 
 import hashlib
 from collections.abc import Mapping, Set
-from dataclasses import field
 from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.tools.approval import Approval
 from toolwright.core.tools.http.url_template import Piece, Slot, Unfillable, percent, read_header, read_url
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Transport: TypeAlias = Literal["http", "sse", "stdio"]
 Revision: TypeAlias = Literal["2025-11-25", "2026-07-28"]
 """A revision of the protocol."""
 
 
-@value
-class McpToolOptions:
+class McpToolOptions(Value):
     """Options of one tool of a server. `timeout` is in seconds; None uses the server's timeout."""
 
     visible: bool | None = None
@@ -25,8 +23,7 @@ class McpToolOptions:
     requires_approval: Approval | Literal[False] | None = None
 
 
-@value
-class McpServer:
+class McpServer(Value):
     """A server whose tools agents call. A `stdio` server is a process: `command` with `args` and `env`.
 
     `${env.NAME}` in `url`, `headers` and `env` stands for a variable of the thread; a run waits until it is set.
@@ -81,8 +78,7 @@ class McpServer:
         return self.allowed_tools is None or tool in self.allowed_tools
 
 
-@value
-class McpTarget:
+class McpTarget(Value):
     """A server with the values of one thread: the target of a connection.
 
     Threads with the same values and the same secret names share it. `key` identifies the target and contains no value.
@@ -91,16 +87,19 @@ class McpTarget:
     """
 
     server: McpServer
-    url: str | None = field(repr=False)
-    headers: tuple[tuple[str, str], ...] = field(repr=False)
-    env: tuple[tuple[str, str], ...] = field(repr=False)
+    url: str | None
+    headers: tuple[tuple[str, str], ...]
+    env: tuple[tuple[str, str], ...]
     key: str
     place: str
-    secrets: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
+    secrets: frozenset[tuple[str, str]] = frozenset()
+
+    def __repr__(self) -> str:
+        """Return the parts without values of variables."""
+        return f"McpTarget(server={self.server!r}, key={self.key!r}, place={self.place!r})"
 
 
-@value
-class McpCall:
+class McpCall(Value):
     """Relation of a tool of the kind `mcp` to the tool of the server that it calls, by the server's name for it.
 
     `output` is the schema of its structured results; `digest` identifies its definition. With `as_task` a server of the

@@ -19,7 +19,7 @@ from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
 from toolwright.core.text import quantity, sentence
 from toolwright.core.tools.config import LONGEST, read_tool_config
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 T = TypeVar("T")
 log = logging.getLogger("toolwright.openapi")
@@ -91,16 +91,14 @@ class ApiEntry(ApiForm):
     source: NonEmptyText | dict[str, JsonValue]
 
 
-@value
-class OperationFault:
+class OperationFault(Value):
     """An operation, such as `GET /pets`, that cannot become a tool, and the reason."""
 
     operation: str
     message: str
 
 
-@value
-class Api:
+class Api(Value):
     """The tools of a document: their configurations, and the errors of operations that cannot become tools.
 
     `left_out` are headers of the document that are no arguments, because every request has them anyway.

@@ -17,14 +17,13 @@ from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.tools.tool import Kind, Tool
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 _log = logger("toolwright.pipeline")
 _NAMES_SHOWN = 50
 
 
-@value
-class PreparedCall:
+class PreparedCall(Value):
     """A validated call, ready for its executor.
 
     `arguments` are JSON. `keywords` are the same values for a function (models built, enums created), or None if the

@@ -16,7 +16,7 @@ from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side
 from toolwright.core.tools.approval import Requirement, requirement
 from toolwright.core.tools.mcp import McpCall
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Name: TypeAlias = Annotated[str, pydantic.Field(min_length=1)]
 
@@ -174,8 +174,7 @@ class SubagentToolConfig(_Form):
         return self.immediate is True and self.optional is None
 
 
-@value
-class AgentTool:
+class AgentTool(Value):
     """An agent as a tool of a prompt, made by `Agent.as_tool`. It is added to the app together with the prompt.
 
     `agent` is a `tw.Agent`, `description` tells the model when to call it, `config` configures the call.
@@ -191,15 +190,13 @@ class AgentTool:
         return self.config.name
 
 
-@value
-class PromptCall:
+class PromptCall(Value):
     """Relation of a tool of the kind `prompt` to the prompt that it calls."""
 
     config: SubpromptConfig
 
 
-@value
-class AgentCall:
+class AgentCall(Value):
     """Relation of a tool of the kind `agent` to a child thread of the agent with that id, described by `about`.
 
     `validator` validates its arguments. It is None for an agent whose prompt requires only a message.
@@ -216,15 +213,13 @@ class AgentCall:
         return None if self.validator is None else self.validator.schema
 
 
-@value
-class Handoff:
+class Handoff(Value):
     """Relation of a tool of the kind `agent` to the agent that it hands the thread over to."""
 
     agent_id: str
 
 
-@value
-class Lifecycle:
+class Lifecycle(Value):
     """Relation of the built-in tools for resumable agents: `create` an instance, or `message` an existing one."""
 
     verb: Literal["create", "message"]

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, TypeAlias, overload
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import AttachmentRef
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 Component: TypeAlias = Literal[
     "confirmation", "form", "choice", "chart", "table", "image", "file", "progress", "json"
@@ -17,8 +17,7 @@ COMPONENTS: tuple[Component, ...] = (
 )  # fmt: skip
 
 
-@value
-class ShownCall:
+class ShownCall(Value):
     """A tool call, as passed to a component that draws it.
 
     `args` are the arguments; while `status` is `streaming`, they are the arguments parsed so far. A call that
@@ -52,8 +51,7 @@ Drawing: TypeAlias = Callable[[ShownCall, Submit], Awaitable[None] | None]
 """Draws a call with NiceGUI at the current place of the page; called again whenever the call has changed."""
 
 
-@value
-class ToolUI:
+class ToolUI(Value):
     """The component of a tool: a function, or the name of a built-in component."""
 
     name: str

@@ -30,13 +30,12 @@ from toolwright.core.tools.pipeline import (
     prepare,
 )
 from toolwright.core.tools.tool import Kind, Tool, adapter, as_tool
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 
 
-@value
-class RenamedTool:
+class RenamedTool(Value):
     """A tool that was sent to a model under another name, or with other property names."""
 
     name: str

@@ -22,7 +22,7 @@ from toolwright.core.journal.effects import SetVector
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply
 from toolwright.core.ports import Clock, Embedder, NewId
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 SCANNED, MOST_NEAR = 20_000, 20
 """Maximum numbers of an agent's newest passages compared with a query, and of passages in the result."""
@@ -43,8 +43,7 @@ LONGEST_FILL = 600.0  # maximum seconds per hour; other housekeeping waits for i
 PAGE = 500  # vectors that are read and compared together: 3 MB at 1,536 numbers each, 12 ms of a thread
 
 
-@value
-class VectorMatch:
+class VectorMatch(Value):
     """A passage whose vector is near the query's, and their distance: 0 for the same direction."""
 
     id: str

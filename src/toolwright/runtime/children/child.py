@@ -20,7 +20,7 @@ from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, cut_reason
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.runtime.calls.variables import missing_of, with_effective_types
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
@@ -45,8 +45,7 @@ NO_ANSWER = "The session reached its step limit without an answer."
 NO_TIME = "The session reached its time limit without an answer."
 
 
-@value
-class NewChildRows:
+class NewChildRows(Value):
     """The initial rows of a child. `files` are the parent's files to copy.
 
     `most` is the maximum number of concurrent children of its agent, or None.

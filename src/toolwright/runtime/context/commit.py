@@ -23,7 +23,7 @@ from toolwright.core.threads.event import Event, EventDraft
 from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Step, StopReason
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.wire.call import shown_call_id
 from toolwright.wire.event import live_event
 
@@ -286,8 +286,7 @@ class End:
     error_code: str | None = None
 
 
-@value
-class Next:
+class Next(Value):
     """The next commit of a run: a unit of the kind with these changes, and the run's row after it.
 
     `ends_step`: the unit answers all calls of the step. `end`: the run ends with the unit, unless a message or a cancel

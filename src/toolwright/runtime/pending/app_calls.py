@@ -15,7 +15,7 @@ from toolwright.core.threads.call import Call, CallStatus
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.toolset import Toolset
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.runtime.journal import can_be_id
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.threads.runs import Runs
@@ -28,8 +28,7 @@ EVERY: tuple[CallStatus, ...] = (
 )  # fmt: skip
 
 
-@value
-class AppCall:
+class AppCall(Value):
     """The ids of a host's call: of the call, of its thread and of its run."""
 
     id: str

@@ -16,7 +16,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import QueuedCall, Run, StopReason
 from toolwright.core.tools.pipeline import PreparedCall
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.runtime.calls.calls import can_run_concurrently, max_concurrent
 from toolwright.runtime.context.commit import End
 from toolwright.runtime.context.context import RunContext
@@ -25,106 +25,90 @@ from toolwright.runtime.context.conversation import Frame
 MOST_AT_ONCE = 100  # external calls that one unit starts
 
 
-@value
-class SelectAgent:
+class SelectAgent(Value):
     """Select the agent, prompt and tools of the next step."""
 
 
-@value
-class EndRun:
+class EndRun(Value):
     """End the run. If it is not `forced`, a message that joins the run in the meantime keeps it running."""
 
     end: End
     forced: bool = True
 
 
-@value
-class TakeOutsideCalls:
+class TakeOutsideCalls(Value):
     """Record external calls, and start them, or reject them for the reason `refused`."""
 
     events: Sequence[InboxEvent]
     refused: Literal["invalid", "handed_over"] | None = None
 
 
-@value
-class AnswerMessages:
+class AnswerMessages(Value):
     """Continue a run of external calls as a run that calls the model, because a message has joined it."""
 
 
-@value
-class MakeCalls:
+class MakeCalls(Value):
     """Make calls that a handler or a prompt has queued."""
 
     queued: Sequence[QueuedCall]
 
 
-@value
-class CheckVariables:
+class CheckVariables(Value):
     """Re-read the env, and suspend the run if variables are missing."""
 
 
-@value
-class CallImmediately:
+class CallImmediately(Value):
     """Make the calls that the active prompt declares as immediate (S0 §5)."""
 
 
-@value
-class AskModel:
+class AskModel(Value):
     """Call the model of the innermost conversation."""
 
 
-@value
-class StartCall:
+class StartCall(Value):
     """Start the next call. It waits for missing variables and for its approval."""
 
     call: Call
 
 
-@value
-class ExecuteCall:
+class ExecuteCall(Value):
     """Execute a started call."""
 
     call: Call
     prepared: PreparedCall
 
 
-@value
-class ExecuteConcurrently:
+class ExecuteConcurrently(Value):
     """Execute all started calls concurrently."""
 
 
-@value
-class EnterPrompt:
+class EnterPrompt(Value):
     """Enter the conversation of a prompt tool."""
 
     call: Call
     prepared: PreparedCall
 
 
-@value
-class LeavePrompt:
+class LeavePrompt(Value):
     """Return the answer of a prompt tool to its caller: `error`, or its model's last message."""
 
     frame: Frame
     error: ToolResult | None = None
 
 
-@value
-class RecoverCalls:
+class RecoverCalls(Value):
     """Restart or settle calls that another process was executing when it crashed."""
 
     calls: Sequence[Call]
 
 
-@value
-class WaitForCalls:
+class WaitForCalls(Value):
     """Wait for results from elsewhere, first in memory, then suspended."""
 
     calls: Sequence[Call]
 
 
-@value
-class DeliverResult:
+class DeliverResult(Value):
     """Deliver the result of a call that was settled elsewhere."""
 
     call: Call

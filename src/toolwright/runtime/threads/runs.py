@@ -17,7 +17,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.journal import Services, by_choice, by_id, by_text, page
@@ -33,8 +33,7 @@ LOOK_AGAIN = 1.0  # seconds between reads of the journal by a waiter: another pr
 LOOK_ABROAD = 0.25  # the same if other processes execute runs
 
 
-@value
-class OpenWait:
+class OpenWait(Value):
     """A wait of a run, or of a run of a child thread, that only someone outside can end.
 
     `call` waits for an approval, or is a handler's question. Without a call, variables are `missing`.

@@ -18,7 +18,7 @@ from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
 from toolwright.runtime.threads.thread_tree import first_run
@@ -26,8 +26,7 @@ from toolwright.wire.event import run_event
 from toolwright.wire.result import result_from_json, s3_pending
 
 
-@value
-class Input:
+class Input(Value):
     """The input of a call as JSON text, or a description of an invalid input with its error."""
 
     arguments: str

@@ -18,7 +18,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, Path, dumps_unescaped, spell
 from toolwright.core.text import brief, quantity
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.web.console.widgets import box, plain_text
 
 Kind: TypeAlias = Literal[
@@ -48,8 +48,7 @@ class Absence(Enum):
 ABSENT: Final = Absence.ABSENT
 
 
-@value
-class Field:
+class Field(Value):
     """One field. The field of an object is a `group` of others. `initial` is its initial value."""
 
     path: Path

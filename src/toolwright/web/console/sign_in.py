@@ -19,7 +19,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.text import brief
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.web.auth.access import SERVICE, Caller, OneTimeTokens, SignedCallers
 from toolwright.web.console.widgets import badge, box, plain_text
 
@@ -149,8 +149,7 @@ def _written(content: JSONObject) -> bytes:
     return json.dumps(content, ensure_ascii=False).encode()
 
 
-@value
-class Field:
+class Field(Value):
     """A field of the form. A `secret` field shows dots. A field with `choices` accepts no other values."""
 
     name: str

@@ -24,7 +24,7 @@ from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.run import Run
 from toolwright.core.tools.tool import Tool
 from toolwright.core.tools.toolset import Toolset
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.runtime.pending.app_calls import EVERY, call_of
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.console.dialogs import confirm, variables_form
@@ -132,8 +132,7 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
             code(result.stack)
 
 
-@value
-class TestProgress:
+class TestProgress(Value):
     """Status of a call: its row, if it exists yet, and its run."""
 
     call: Call | None = None
@@ -209,8 +208,7 @@ async def _run(runtime: Runtime, run_id: str) -> Run | None:
         return None
 
 
-@value
-class Parameter:
+class Parameter(Value):
     """Description of one parameter."""
 
     name: str

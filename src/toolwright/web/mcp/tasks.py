@@ -17,7 +17,7 @@ from toolwright.core.state.state import SAMPLE, question_of, sampling_of
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import OPEN, Call, is_over
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.runtime.pending.app_calls import call_of
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
@@ -42,8 +42,7 @@ PAGE = 100
 RELATED = "io.modelcontextprotocol/related-task"
 
 
-@value
-class Question:
+class Question(Value):
     """An open question. `key` identifies it to the host, unique per call.
 
     `approver` is set if the host's user is asked to approve the call itself: the person who answers, or an empty text

@@ -81,7 +81,7 @@ from toolwright.core.model import (
 )
 from toolwright.core.schemas.provider_forms import ToolError
 from toolwright.core.text import error_text
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 log = logger("toolwright.models")
 
@@ -103,8 +103,7 @@ class Retries(TypedDict, total=False):
     random: Callable[[], float]
 
 
-@value
-class PreparedRequest:
+class PreparedRequest(Value):
     """A request in pydantic-ai's form for one model, with what is needed to read its answer."""
 
     messages: Sequence[ModelMessage]

@@ -41,7 +41,7 @@ from toolwright.core.schemas.provider_forms import ToolError, alias_of, provider
 from toolwright.core.schemas.provider_rules import LONGEST_DESCRIPTION, MOST_TOOLS, PropertyNames, Provider
 from toolwright.core.text import brief
 from toolwright.core.tools.compose import closed_form, strict_form, without_nulls
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 
 _Takes: TypeAlias = Callable[[str, JSON], bool]
 """Returns whether a provider accepts a keyword with this value."""
@@ -269,8 +269,7 @@ def strictness(model: Model) -> bool | None:
     return False if fitted is not None and issubclass(fitted, OpenAIJsonSchemaTransformer) else None
 
 
-@value
-class AnswerForm:
+class AnswerForm(Value):
     """Method by which a model is asked for an answer.
 
     - `native`: the provider's own structured output.
@@ -408,8 +407,7 @@ def provider_of(model: Model) -> Provider:
     return "openai" if model.system == "openai" or strictness(model) is not None else "other"
 
 
-@value
-class ToolOffer:
+class ToolOffer(Value):
     """The tools of one request. `wire` maps the names sent to the provider to the tools, in order.
 
     `body` is the whole serialized list, for a client that accepts it directly. `instructions` are the ends of

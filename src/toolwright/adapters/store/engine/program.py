@@ -30,7 +30,7 @@ from toolwright.core.broken_rows import Rows
 from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.limits import PAGE_BYTES, PageLimit
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 RowQuery: TypeAlias = sa.Select[*tuple[Any, ...]]  # a query of any row shape
 Query: TypeAlias = RowQuery | sa.CompoundSelect[*tuple[Any, ...]]  # a query of any row shape
@@ -197,14 +197,12 @@ class Op(NamedTuple):  # a tuple, because a step creates a dozen of them
     again: bool = False
 
 
-@value
-class StatementBatch:
+class StatementBatch(Value):
     """All ops of a program at once. The program receives the first row of each op, or an empty row."""
 
     ops: Sequence[Op]
 
 
-@value
 class Attempt(StatementBatch):
     """A batch whose program has a fallback: it receives no rows unless the driver runs the batch as one statement."""
 

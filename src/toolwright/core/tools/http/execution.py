@@ -27,7 +27,7 @@ from toolwright.core.tools.http.url_template import (
     scalar,
     styled_pairs,
 )
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
@@ -37,8 +37,7 @@ ANY = "*"
 """Matches every name that has no path of its own."""
 
 
-@value
-class Encoding:
+class Encoding(Value):
     """Encoding of one form field: in a style like a query parameter, or as text of this content type.
 
     `content_type` is the type of the field's part in a `multipart/form-data` body. None means JSON for objects and a
@@ -55,8 +54,7 @@ class Encoding:
         return self.style == "form" if self.explode is None else self.explode
 
 
-@value
-class FileContent:
+class FileContent(Value):
     """A file of the thread to be sent."""
 
     name: str
@@ -64,8 +62,7 @@ class FileContent:
     content: bytes
 
 
-@value
-class Part:
+class Part(Value):
     """A part of a `multipart/form-data` body; `file_name` is None unless it is a file."""
 
     name: str
@@ -74,8 +71,7 @@ class Part:
     file_name: str | None = None
 
 
-@value
-class Body:
+class Body(Value):
     """The body of a request. With `parts` it is `multipart/form-data` and `content` is empty.
 
     `content_type` is its type if the tool's headers set none.
@@ -101,8 +97,7 @@ def body_kind(content_type: str | None) -> BodyKind:
     return "json" if media.endswith(("/json", "+json")) else "raw"
 
 
-@value
-class BodyForm:
+class BodyForm(Value):
     """The kind of a tool's body, and its schema, which declares which texts are file paths.
 
     A file is a text of the format `binary`: a field of a `multipart/form-data` body, or a `raw` body itself.
@@ -296,8 +291,7 @@ _OURS = frozenset(
 )  # fmt: skip
 
 
-@value
-class HttpExecution:
+class HttpExecution(Value):
     """The request of an HTTP tool. `{name}` stands for an argument, `${env.NAME}` for a variable of the thread.
 
     `parameters` are arguments with their own encoding style. `body` is true if all other arguments are the body, false
@@ -405,8 +399,7 @@ class HttpExecution:
             yield "basicAuth", "must not be combined with a header Authorization"
 
 
-@value
-class HttpRequest:
+class HttpRequest(Value):
     """An HTTP request; `body` is None without one."""
 
     method: Method

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from toolwright.core.env.env import LONGEST_NAME
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.value import value
+from toolwright.core.value import Value
 
 LONGEST = 8 * 1024
 """Maximum number of characters of a configured URL or header: most servers accept no longer ones."""
@@ -238,8 +238,7 @@ FORM_STYLES = STYLES["query"]
 """Styles of form fields."""
 
 
-@value
-class Parameter:
+class Parameter(Value):
     """Encoding of one argument. `name` is the name in the request; `reserved` leaves `/:?@!$'()*,;` unencoded.
 
     `explode` None is the style's default: true for `form`, otherwise false.

@@ -14,7 +14,7 @@ from toolwright.core.limits import MAX_DESCRIPTION
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.runtime.agents.agents import LONGEST_NAME, AgentView
 from toolwright.web.console.agents.configuration import (
     Configuration,
@@ -254,8 +254,7 @@ async def draw_list(visit: Visit) -> None:
     await _Agents(visit).draw()
 
 
-@value
-class _Row:
+class _Row(Value):
     view: AgentView
     model: str = ""
     tools: int = 0

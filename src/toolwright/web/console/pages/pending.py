@@ -19,7 +19,7 @@ from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import OPEN, Call, CallStatus, is_over
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.run import Run
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.runtime.children.requests import RequestStatus
 from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.dialogs import VariablesForm
@@ -40,8 +40,7 @@ POLL_INTERVAL: Final = 2.0
 MOST_OVER: Final = 25  # answered calls that the view still shows
 
 
-@value
-class Request:
+class Request(Value):
     """An open request for values of a run."""
 
     thread_id: str
@@ -83,16 +82,14 @@ async def _parked(visit: Visit) -> Sequence[Run]:
 _ALL: Final[tuple[CallStatus, ...]] = get_args(CallStatus)
 
 
-@value
-class Filter:
+class Filter(Value):
     """Selection of calls by agent id and space id. None selects all."""
 
     agent: str | None = None
     space_id: str | None = None
 
 
-@value
-class Page:
+class Page(Value):
     """A page of waiting calls. `next` is the first row of the next page, or None at the end."""
 
     calls: Sequence[Call]

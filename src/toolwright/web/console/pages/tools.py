@@ -8,7 +8,7 @@ from nicegui import ui
 from toolwright.core.agents.agent import Agent
 from toolwright.core.text import brief
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.web.console.browsing import Listing, check_service, folded
 from toolwright.web.console.tools import (
     LONGEST_DESCRIPTION,
@@ -82,8 +82,7 @@ async def draw_list(visit: Visit) -> None:
     await _Tools(visit).draw()
 
 
-@value
-class _Row:
+class _Row(Value):
     tool: Tool
     agent: Agent | None
     begins: bool = False  # per group

@@ -11,7 +11,7 @@ from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.tools.tool_ui import ShownCall
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.runtime.threads.thread_tree import child_id_of
 from toolwright.web.console.runs.facts import STATUS_LABELS, file_link, joined, span, thread_link
 from toolwright.web.console.visit import Visit
@@ -36,8 +36,7 @@ _STATUSES: Final[Mapping[str, str]] = {"waiting": "requires_action", "pending": 
     "resolved": "complete", "created": "running", "running": "running"}  # fmt: skip
 
 
-@value
-class CallLine:
+class CallLine(Value):
     """Data of a call's line, in addition to the call itself: its status in a word, times, and links."""
 
     call: ShownCall

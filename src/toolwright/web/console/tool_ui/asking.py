@@ -10,7 +10,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import Terms
 from toolwright.core.tools.tool_ui import Submit
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.web.console.schema_form import SchemaForm
 from toolwright.web.console.tool_ui.parts import (
     ANYTHING,
@@ -75,8 +75,7 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
         editing.set_visibility(terms.edit)
 
 
-@value
-class Option:
+class Option(Value):
     """An option of a choice."""
 
     label: str

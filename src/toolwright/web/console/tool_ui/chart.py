@@ -10,7 +10,7 @@ from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.core.tools.tool_ui import Submit
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.web.console.tool_ui.parts import CallFacts
 from toolwright.web.console.tool_ui.showing import draw_plain
 from toolwright.web.console.visit import Visit
@@ -37,8 +37,7 @@ _FINE: Final = 2_000  # points drawn as SVG shapes, which a stylesheet can style
 _CELLS: Final = 1_000  # rows of the table
 
 
-@value
-class Series:
+class Series(Value):
     """One series of numbers.
 
     In a scatter chart `points` are pairs. Otherwise they match the chart's labels, in order.
@@ -50,8 +49,7 @@ class Series:
     pairs: Sequence[tuple[float, float]] = ()
 
 
-@value
-class Chart:
+class Chart(Value):
     """A chart. `labels` are the labels of its axis, or of the slices of a pie."""
 
     title: str
@@ -59,8 +57,7 @@ class Chart:
     series: Sequence[Series]
 
 
-@value
-class _Row:
+class _Row(Value):
     """A series as parsed."""
 
     name: str

@@ -14,7 +14,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.approval import Terms, terms_from_json
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.tools.tool_ui import ShownCall, Submit
-from toolwright.core.value import changed, value
+from toolwright.core.value import Value, changed
 from toolwright.web.console.schema_form import ABSENT, SchemaForm
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, plain_text, prose, size
@@ -29,8 +29,7 @@ _SHORT: Final = 2_000  # characters of one value among others
 ANYTHING: JSONObject = {"type": "object"}
 
 
-@value
-class CallFacts:
+class CallFacts(Value):
     """A call and its context. `agent` is the name of the agent that made it, if known."""
 
     call: ShownCall

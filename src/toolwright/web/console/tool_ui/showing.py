@@ -13,7 +13,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
 from toolwright.core.tools.tool_ui import ShownCall, Submit
-from toolwright.core.value import value
+from toolwright.core.value import Value
 from toolwright.web.console.tool_ui.parts import (
     CallFacts,
     arguments,
@@ -95,8 +95,7 @@ def read_result(entered: str) -> JSON:
         return entered
 
 
-@value
-class Table:
+class Table(Value):
     """A table. `columns` are keys and titles; the rows are unchanged."""
 
     columns: Sequence[tuple[str, str]]
@@ -295,8 +294,7 @@ def _picture(url: str, alt: str) -> None:
     picture.props["src"], picture.props["alt"], picture.props["loading"] = url, alt, "lazy"
 
 
-@value
-class CallProgress:
+class CallProgress(Value):
     """Progress of a call: `share` is from 0 to 1, or None if unknown."""
 
     share: float | None
