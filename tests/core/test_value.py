@@ -100,6 +100,7 @@ def test_the_functions_for_dataclasses_take_values() -> None:
     assert [each.name for each in fields(place)] == ["x", "y", "note", "name"]  # type: ignore[arg-type]  # a value
     assert [each.name for each in fields(Point)] == ["x", "y", "note"]  # type: ignore[arg-type]  # a value
     assert asdict(place) == to_jsonable_python(place) == {"x": 1, "y": 0, "note": "", "name": ""}  # type: ignore[call-overload]  # a value
+    assert replace(place, name="a") == Place(x=1, name="a")  # type: ignore[type-var]  # the same, after those of its base
     assert changed(Point(x=1), y=5) == replace(Point(x=1), y=5) == Point(x=1, y=5)  # type: ignore[type-var]  # the same
 
 

@@ -1,9 +1,11 @@
 """Base of all values: immutable, keyword-only, cheap to create. Records: values with a table (decision 4)."""
 
 from dataclasses import Field, fields, make_dataclass
+from dataclasses import field as dataclass_field
+from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
-from msgspec import Struct, StructMeta, field
+from msgspec import NODEFAULT, Struct, StructMeta, field
 from msgspec.structs import replace
 
 T = TypeVar("T")
@@ -21,13 +23,28 @@ class ValueMeta(StructMeta):
 
 
 class _DataclassFields:
-    """The fields as those of a dataclass, for `dataclasses.replace`, `asdict` and pydantic. Created when first read."""
+    """The fields as those of a dataclass, for `dataclasses.replace`, `asdict` and pydantic."""
 
     def __get__(self, _: object, owner: type[Struct]) -> "dict[str, Field[object]]":
-        made = make_dataclass(owner.__name__, [(name, object) for name in owner.__struct_fields__])
-        own: dict[str, Field[object]] = vars(made)["__dataclass_fields__"]
-        type.__setattr__(owner, "__dataclass_fields__", own)
-        return own
+        return _dataclass_fields(owner)
+
+
+@cache
+def _dataclass_fields(cls: type[Struct]) -> "dict[str, Field[object]]":
+    names, defaults = cls.__struct_fields__, cls.__struct_defaults__
+    given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    parts = [(name, object, _dataclass_field(given.get(name, NODEFAULT))) for name in names]
+    own: dict[str, Field[object]] = vars(make_dataclass(cls.__name__, parts, kw_only=True))[
+        "__dataclass_fields__"
+    ]
+    return own
+
+
+def _dataclass_field(default: Any) -> Any:  # any value; a field, as `dataclasses.field` types it
+    if default is NODEFAULT:
+        return dataclass_field()
+    factory = getattr(default, "factory", None)  # how msgspec wraps a `default_factory`
+    return dataclass_field(default=default) if factory is None else dataclass_field(default_factory=factory)
 
 
 class Value(Struct, metaclass=ValueMeta):
