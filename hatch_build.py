@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
@@ -39,10 +40,18 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write both files to a temporary folder, from which the wheel takes them."""
+        if version == "editable":
+            return
         included = {page: page.relative_to(DOCS) for _, pages in groups() for page in pages}
-        included |= {path: Path(path.name) for path in write(Path(mkdtemp()))}
+        self._folder = Path(mkdtemp())
+        included |= {path: Path(path.name) for path in write(self._folder)}
         for path, name in included.items():
             build_data["force_include"][str(path)] = f"toolwright/docs/{name.as_posix()}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the temporary folder."""
+        if version != "editable":
+            rmtree(self._folder)
 
 
 def groups() -> Iterator[tuple[str, list[Path]]]:

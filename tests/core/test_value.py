@@ -1,10 +1,14 @@
 """Values: frozen, and compared, hashed and shown by their fields."""
 
+import asyncio
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from typing import Literal
 
 import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
+import toolwright as tw
 from toolwright.core.value import Value, changed, field
 
 
@@ -20,6 +24,13 @@ class Place(Point):
     """A place with a name."""
 
     name: str = ""
+
+
+class Twin(Value):
+    """The fields of `Plain`."""
+
+    x: int
+    y: int = 0
 
 
 class Named(Value):
@@ -102,6 +113,52 @@ def test_the_functions_for_dataclasses_take_values() -> None:
     assert asdict(place) == to_jsonable_python(place) == {"x": 1, "y": 0, "note": "", "name": ""}  # type: ignore[call-overload]  # a value
     assert replace(place, name="a") == Place(x=1, name="a")  # type: ignore[type-var]  # the same, after those of its base
     assert changed(Point(x=1), y=5) == replace(Point(x=1), y=5) == Point(x=1, y=5)  # type: ignore[type-var]  # the same
+
+
+class Trip(Value):
+    """A value of values."""
+
+    start: Point
+    stops: tuple["Place", ...] = ()
+
+
+class Booking(BaseModel):
+    trip: Trip
+
+
+def test_pydantic_validates_and_serializes_values_as_dataclasses() -> None:
+    trip = Trip(start=Point(x=1), stops=(Place(x=2, name="a"),))
+    booking = Booking(trip=trip)
+    assert booking.trip is trip
+    assert Booking.model_validate_json(booking.model_dump_json()) == booking
+    assert booking.model_dump()["trip"] == asdict(trip)  # type: ignore[call-overload]  # a value
+    with pytest.raises(ValidationError) as raised:
+        Booking.model_validate({"trip": {"start": {"x": "one"}}})
+    assert [each["loc"] for each in raised.value.errors()] == [("trip", "start", "x")]
+
+
+@pytest.mark.parametrize("mode", ["validation", "serialization"])
+def test_the_json_schema_of_a_value_is_that_of_a_dataclass(
+    mode: Literal["validation", "serialization"],
+) -> None:
+    ours, theirs = (TypeAdapter(kind).json_schema(mode=mode) for kind in (Plain, Twin))
+    assert {**theirs, "title": "Plain", "description": Plain.__doc__} == {
+        "description": Plain.__doc__,
+        **ours,
+    }
+
+
+def test_values_are_arguments_and_outputs_of_tools_and_agents() -> None:
+    @tw.tool
+    def shown(content: tw.TextContent) -> str:
+        """Show a text."""
+        return content.text
+
+    result = asyncio.run(tw.Toolset([shown]).call("shown", {"content": {"text": "a"}}))
+    assert result == tw.ToolResult.ok("a")
+    model = tw.testing.ScriptedModel([{"text": '{"text": "b"}'}])
+    agent = tw.Agent("writer", model=model, output=tw.TextContent)
+    assert tw.run_sync(agent, "Write.").output == tw.TextContent(text="b")
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,16 @@
 """Base of all values: immutable, keyword-only, cheap to create. Records: values with a table (decision 4)."""
 
+from collections.abc import Callable
 from dataclasses import Field, fields, make_dataclass
 from dataclasses import field as dataclass_field
 from functools import cache
+from inspect import get_annotations
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from msgspec import NODEFAULT, Struct, StructMeta, field
 from msgspec.structs import replace
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 T = TypeVar("T")
 
@@ -26,18 +30,22 @@ class _DataclassFields:
     """The fields as those of a dataclass, for `dataclasses.replace`, `asdict` and pydantic."""
 
     def __get__(self, _: object, owner: type[Struct]) -> "dict[str, Field[object]]":
-        return _dataclass_fields(owner)
+        own: dict[str, Field[object]] = vars(_dataclass(owner))["__dataclass_fields__"]
+        return own
 
 
 @cache
-def _dataclass_fields(cls: type[Struct]) -> "dict[str, Field[object]]":
+def _dataclass(cls: type[Struct]) -> type[Any]:
+    """Return a dataclass with the fields of the class. It is created only where a value is used as a dataclass."""
     names, defaults = cls.__struct_fields__, cls.__struct_defaults__
     given = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
-    parts = [(name, object, _dataclass_field(given.get(name, NODEFAULT))) for name in names]
-    own: dict[str, Field[object]] = vars(make_dataclass(cls.__name__, parts, kw_only=True))[
-        "__dataclass_fields__"
-    ]
-    return own
+    types: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        types |= get_annotations(base)
+    parts = [(name, types[name], _dataclass_field(given.get(name, NODEFAULT))) for name in names]
+    made = make_dataclass(cls.__name__, parts, namespace={"__doc__": cls.__doc__}, frozen=True, kw_only=True)
+    made.__module__ = cls.__module__  # where names in annotations are looked up
+    return made
 
 
 def _dataclass_field(default: Any) -> Any:  # any value; a field, as `dataclasses.field` types it
@@ -51,6 +59,28 @@ class Value(Struct, metaclass=ValueMeta):
     """A value: frozen, keyword-only, hashable and comparable by its fields."""
 
     __dataclass_fields__: ClassVar[Any] = _DataclassFields()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a dataclass with these fields: values can be parameters, outputs and parts of models."""
+        plain = _dataclass(cls)
+        schema = handler.generate_schema(plain)
+
+        def convert(given: object, validate: Callable[[object], object]) -> object:
+            return given if isinstance(given, cls) else cls(**_parts(cls, validate(given)))
+
+        def revert(given: object) -> object:
+            return plain(**_parts(cls, given))
+
+        return core_schema.no_info_wrap_validator_function(
+            convert,
+            schema,
+            serialization=core_schema.plain_serializer_function_ser_schema(revert, return_schema=schema),
+        )
+
+
+def _parts(cls: type[Struct], given: object) -> dict[str, Any]:
+    return {name: getattr(given, name) for name in cls.__struct_fields__}
 
 
 def changed(old: T, /, **new: object) -> T:

@@ -24,7 +24,7 @@ BUILT_IN: frozenset[str] = frozenset(get_args(EventType))
 
 @dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class EventDraft:
-    """An event before its unit of work is committed; it has no number yet."""
+    """An event before its unit of work is committed; it has no number yet. Not frozen, as its payload can be lazy."""
 
     type: str
     payload: JSONObject

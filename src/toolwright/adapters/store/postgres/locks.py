@@ -50,8 +50,6 @@ SLOW = 1.0  # seconds of response time above which an answer is too imprecise to
 SAFE = 0.8  # share of the TTL after which the node itself considers its leases lost
 HUNG = 30.0  # seconds without a turn of the event loop after which the node stops its heartbeat
 FORGOTTEN = 60  # multiple of the TTL after which the row of a dead node is deleted
-
-"""The database's clock determines what is due and which nodes are alive, because the clocks of nodes can differ."""
 # A process that was stopped between the messages of one statement holds its locks without being idle: neither
 # `statement_timeout` nor `idle_in_transaction_session_timeout` applies, and `transaction_timeout` needs Postgres 17.
 _END_SILENT = """
@@ -208,7 +206,10 @@ log = logger("toolwright.motor")
 
 
 def _timed(statement: str) -> str:
-    """Return the statement with the database's time, in microseconds since 1970, for NOW."""
+    """Return the statement with the database's time, in microseconds since 1970, for NOW.
+
+    The database's clock determines what is due and which nodes are alive, because the clocks of nodes can differ.
+    """
     return statement.replace("NOW", NOW["postgresql"])
 
 
