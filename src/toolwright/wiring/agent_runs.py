@@ -63,9 +63,8 @@ async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
     if inspect.iscoroutinefunction(approve):
         answer = await approve(call)
     else:
-        threads = DaemonThreads(
-            1, "toolwright-approve"
-        )  # a prompt that no one answers must not delay the exit
+        # A prompt that no one answers must not delay the end of the program.
+        threads = DaemonThreads(1, "toolwright-approve")
         context = copy_context()
         loop = asyncio.get_running_loop()
         answer = await loop.run_in_executor(threads, lambda: context.run(approve, call))
