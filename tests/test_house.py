@@ -75,7 +75,6 @@ PUBLIC = [
 PUBLIC_CLIENT = [
     "Agent",
     "Block",
-    "BrokenItem",
     "Call",
     "Client",
     "Compaction",

@@ -1,12 +1,14 @@
-"""Rows of the journal with invalid values: lists show the valid rows."""
+"""Rows of the journal with invalid values: a list that contains one is 503 with the row; background work continues."""
 
 import asyncio
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,9 +22,9 @@ from tests.api.documented import document
 from tests.api.rig import JSON, Api, calling, read, serving
 from tests.client.rig import client_of
 from tests.databases import sqlite_journal
+from toolwright.adapters.store.engine.mapping import ADVICE
 from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.adapters.store.sql.readers import all_tables
-from toolwright.client import BrokenItem
 from toolwright.core.errors import RowBroken
 from toolwright.core.journal.store import Store
 from toolwright.core.threads.event import Topic
@@ -70,18 +72,33 @@ class Journal:
             connection.execute("PRAGMA synchronous = OFF")
             return connection.execute(sql, values).fetchall()
 
-    async def counts(self, broken: str = "none") -> dict[str, int]:
-        """Return the number of items of each list, broken ones included.
+    async def counts(self) -> dict[str, int]:
+        """Return the number of items of each list."""
+        return {
+            path: len(read(await self.direct.get(path), 200)[plural]) for path, plural in self.lists.items()
+        }
 
-        Skips lists below a row of the table `broken`.
+    async def check(self, before: dict[str, int], table: str, *where: object) -> int:
+        """Check that each list has all its items or names its broken row. Return the number of lists that name it.
+
+        Skips lists below a row of the table.
         """
-        found: dict[str, int] = {}
+        refused = 0
         for path, plural in self.lists.items():
-            if path.startswith(f"/api/{broken}/") or (broken == "threads" and "threadId=" in path):
+            if path.startswith(f"/api/{table}/") or (table == "threads" and "threadId=" in path):
                 continue
-            answer = read(await self.direct.get(path), 200)
-            found[path] = len(answer[plural]) + len(answer.get("broken", ()))
-        return found
+            response = await self.direct.get(path)
+            if response.status_code == 503:
+                answer = response.json()
+                assert answer["code"] == "row_broken", (answer, *where)
+                assert re.match(
+                    rf"The row of ({table}|agent_revisions) with .* is broken: .*{ADVICE}$", answer["error"]
+                ), answer
+                assert "retry-after" not in response.headers
+                refused += 1
+            else:
+                assert len(read(response, 200)[plural]) == before[path], (path, *where)
+        return refused
 
 
 Filled: TypeAlias = tuple[Path, dict[str, str]]
@@ -167,13 +184,13 @@ async def _fill(api: Api) -> dict[str, str]:
 
 
 @pytest.mark.slow
-async def test_whatever_stands_in_a_column_no_list_fails_and_none_loses_a_row(
+async def test_whatever_a_column_contains_a_list_has_all_its_rows_or_names_the_broken_one(
     tmp_path: Path, filled: Filled
 ) -> None:
     async with journal(tmp_path, filled) as made:
         before = await made.counts()
         assert min(before.values()) >= 2, before
-        tried = 0
+        tried = refused = 0
         for table in all_tables().sorted_tables:
             if table.name in SEALED:
                 continue
@@ -185,11 +202,11 @@ async def test_whatever_stands_in_a_column_no_list_fails_and_none_loses_a_row(
                 for (was,) in made.execute(f"SELECT {column} FROM {table.name} WHERE {where}"):
                     for junk in JUNK if _may_be_json(was) else ():
                         made.execute(f"UPDATE {table.name} SET {column} = ? WHERE {where}", junk)
-                        found = await made.counts(table.name)
-                        assert found == {path: before[path] for path in found}, (table.name, column, junk)
+                        refused += await made.check(before, table.name, column, junk)
                         tried += 1
                     made.execute(f"UPDATE {table.name} SET {column} = ? WHERE {where}", was)
         assert tried >= 120
+        assert refused >= 60
         assert inspect_sqlite(made.path) == []
 
 
@@ -209,7 +226,7 @@ _NAMES = frozenset(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", [name for name in all_tables().tables if name not in SEALED])
-async def test_a_word_or_a_number_that_cannot_stand_there_breaks_its_row_alone(
+async def test_an_invalid_word_or_number_breaks_the_lists_that_contain_its_row(
     tmp_path: Path, filled: Filled, table: str
 ) -> None:
     async with journal(tmp_path, filled) as made:
@@ -221,10 +238,7 @@ async def test_a_word_or_a_number_that_cannot_stand_there_breaks_its_row_alone(
             [(was,)] = made.execute(f"SELECT {column.name} FROM {table} WHERE {where}") or [(None,)]
             for junk in junk_of(column):
                 made.execute(f"UPDATE {table} SET {column.name} = {junk} WHERE {where}")
-                found = await made.counts(table)
-                if table == "reactions":  # the message is shown without its reaction
-                    found["/api/spaces/s2/messages"] -= 1
-                assert found == {path: before[path] for path in found}, (table, column.name, junk)
+                await made.check(before, table, column.name, junk)
             made.execute(f"UPDATE {table} SET {column.name} = ? WHERE {where}", was)
         assert inspect_sqlite(made.path) == []
 
@@ -233,20 +247,25 @@ _FILTERED = frozenset({("calls", "status"), ("events", "n")})
 """Columns by which a list filters. A row with an invalid value there is not found."""
 
 
+async def refused(made: Journal, path: str) -> str:
+    """Return the error of a list that contains a broken row."""
+    response = await made.api.client.get(path)
+    assert (response.status_code, response.json()["code"]) == (503, "row_broken")
+    return str(response.json()["error"])
+
+
 async def test_junk_in_a_plain_column_is_named_as_junk_in_json_is(tmp_path: Path, filled: Filled) -> None:
     async with journal(tmp_path, filled) as made:
-        first, *rest = (await made.api.get("/api/runs"))["runs"]
-        made.execute("UPDATE runs SET cost = 'abc' WHERE id = ?", first["id"])
-        shown = await made.api.get("/api/runs")
-        sentence = f"The row of runs with id {first['id']!r} is broken: cost is not a number."
-        assert shown["runs"] == rest
-        assert shown["broken"] == [{"id": first["id"], "column": "cost", "error": sentence}]
-        made.execute("UPDATE runs SET cost = NULL, status = 'weird' WHERE id = ?", first["id"])
-        [broken] = (await made.api.get("/api/runs"))["broken"]
-        assert broken["error"].endswith(
+        first = (await made.api.get("/api/runs"))["runs"][0]["id"]
+        made.execute("UPDATE runs SET cost = 'abc' WHERE id = ?", first)
+        sentence = f"The row of runs with id {first!r} is broken: cost is not a number."
+        assert await refused(made, "/api/runs") == f"{sentence} {ADVICE}"
+        made.execute("UPDATE runs SET cost = NULL, status = 'weird' WHERE id = ?", first)
+        [named] = [each.sentence for each in inspect_sqlite(made.path)]
+        assert named.endswith(
             "status is none of cancelled, completed, failed, queued, running, skipped, waiting."
         )
-        assert [each.sentence for each in inspect_sqlite(made.path)] == [broken["error"]]
+        assert await refused(made, "/api/runs") == f"{named} {ADVICE}"
 
 
 async def test_lists_below_a_broken_row_show_what_is_there_to_those_whose_rights_do_not_hang_on_it(
@@ -264,18 +283,16 @@ async def test_lists_below_a_broken_row_show_what_is_there_to_those_whose_rights
             assert (await made.api.client.get(path)).status_code == 404
 
 
-async def test_a_broken_row_is_shown_with_its_id_and_what_is_wrong(tmp_path: Path, filled: Filled) -> None:
+async def test_a_list_names_its_broken_row_as_a_request_for_the_row_does(
+    tmp_path: Path, filled: Filled
+) -> None:
     async with journal(tmp_path, filled) as made:
-        before = (await made.api.get("/api/threads"))["threads"]
-        broken, *rest = before
-        made.execute("UPDATE threads SET tags = 'no json' WHERE id = ?", broken["id"])
-        sentence = f"The row of threads with id {broken['id']!r} is broken: tags is not JSON."
-        assert await made.api.get("/api/threads") == {
-            "threads": rest,
-            "broken": [{"id": broken["id"], "column": "tags", "error": sentence}],
-        }
-        alone = await made.api.client.get(f"/api/threads/{broken['id']}")
-        assert (alone.status_code, alone.json()) == (503, {"error": sentence, "code": "row_broken"})
+        broken, other = [each["id"] for each in (await made.api.get("/api/threads"))["threads"]]
+        made.execute("UPDATE threads SET tags = 'no json' WHERE id = ?", broken)
+        sentence = f"The row of threads with id {broken!r} is broken: tags is not JSON."
+        assert await refused(made, "/api/threads") == f"{sentence} {ADVICE}"
+        assert await refused(made, f"/api/threads/{broken}") == f"{sentence} {ADVICE}"
+        assert (await made.api.get(f"/api/threads/{other}"))["thread"]["id"] == other
         assert [each.sentence for each in inspect_sqlite(made.path)] == [sentence]
 
 
@@ -297,47 +314,31 @@ async def test_bytes_that_are_no_text_break_their_row_alone(
         before = await made.api.get(path)
         row_id = before[name][-1]["id"]  # the first entity is the agent's, which has no row
         made.execute(f"UPDATE {table} SET {column} = {damage} WHERE id = ?", row_id)
-        shown = await made.api.get(path)
-        assert [each["id"] for each in shown[name]] == [each["id"] for each in before[name][:-1]]
-        [broken] = shown["broken"]
-        assert (broken["id"], broken["column"]) == (row_id, column)
-        assert broken["error"].endswith(f"is broken: {column} is not text in UTF-8.")
-        assert [each.sentence for each in inspect_sqlite(made.path)] == [broken["error"]]
+        error = await refused(made, path)
+        assert error.startswith(f"The row of {table} with id {row_id!r} is broken: ")
+        assert error.endswith(f"{column} is not text in UTF-8. {ADVICE}")
+        assert [f"{each.sentence} {ADVICE}" for each in inspect_sqlite(made.path)] == [error]
 
 
-async def test_a_client_is_told_what_its_list_could_not_show(tmp_path: Path, filled: Filled) -> None:
+async def test_a_client_raises_the_error_of_a_list_or_a_run_with_a_broken_row(
+    tmp_path: Path, filled: Filled
+) -> None:
     async with journal(tmp_path, filled) as made, client_of(made.api.port) as client:
-        assert (await client.threads.list()).broken == ()
-        broken, *rest = await client.threads.list()
+        broken, run_id = (await client.threads.list())[0], (await client.runs.list())[0].id
         made.execute("UPDATE threads SET epoch = 'weird' WHERE id = ?", broken.id)
-        shown = await client.threads.list()
-        assert shown == rest
-        sentence = f"The row of threads with id {broken.id!r} is broken: epoch is not a whole number."
-        assert shown.broken == (BrokenItem(id=broken.id, column="epoch", error=sentence),)
-        with pytest.raises(RowBroken, match="epoch is not a whole number"):
-            await client.threads.get(broken.id)
+        for reading in (client.threads.list(), client.threads.get(broken.id)):
+            with pytest.raises(RowBroken, match=f"'{broken.id}' is broken: epoch is not a whole number"):
+                await reading
+        made.execute("UPDATE steps SET usage = '[1]' WHERE run_id = ? AND number = 1", run_id)
+        with pytest.raises(RowBroken, match="usage is JSON of another shape"):
+            await client.runs.get(run_id)
 
 
-async def test_a_run_with_a_broken_step_or_message_shows_the_others(tmp_path: Path, filled: Filled) -> None:
+async def test_a_run_with_a_broken_message_is_refused(tmp_path: Path, filled: Filled) -> None:
     async with journal(tmp_path, filled) as made:
         run_id = (await made.api.get("/api/runs"))["runs"][0]["id"]
-        made.execute("UPDATE steps SET usage = '[1]' WHERE run_id = ? AND number = 1", run_id)
         made.execute("UPDATE messages SET body = '{}' WHERE run_id = ? AND role = 'user'", run_id)
-        shown = await made.api.get(f"/api/runs/{run_id}")
-        assert shown["run"]["steps"]
-        assert [each["column"] for each in shown["broken"]] == ["usage", "body"]
-
-
-async def test_a_client_is_told_what_a_run_could_not_show(tmp_path: Path, filled: Filled) -> None:
-    async with journal(tmp_path, filled) as made, client_of(made.api.port) as client:
-        run_id = (await client.runs.list())[0].id
-        assert (await client.runs.get(run_id)).broken == ()
-        made.execute("UPDATE steps SET usage = '[1]' WHERE run_id = ? AND number = 1", run_id)
-        made.execute("UPDATE messages SET body = '{}' WHERE run_id = ? AND role = 'user'", run_id)
-        shown, over = await client.runs.get(run_id), await client.runs.wait(run_id, 20)
-        assert [each.column for each in shown.broken] == ["usage", "body"]
-        assert shown.broken[0].error.endswith("is broken: usage is JSON of another shape.")
-        assert over.broken == shown.broken
+        assert "body" in await refused(made, f"/api/runs/{run_id}")
 
 
 async def test_an_event_with_a_broken_payload_stays_in_its_place(tmp_path: Path, filled: Filled) -> None:
@@ -387,3 +388,30 @@ async def test_calls_on_offer_are_not_held_up_by_a_broken_one(tmp_path: Path) ->
         async with api.stream("/api/tools/stream") as stream:
             offered = await stream.until("tool.call")
         assert offered[-1]["data"]["toolCallId"] == second
+
+
+async def test_what_works_through_many_rows_skips_a_broken_one(tmp_path: Path, filled: Filled) -> None:
+    """Wake-ups, nodes, secrets to re-encrypt, idle threads: a damaged row must not stop work on the others."""
+    path = tmp_path / "journal.db"
+    shutil.copy(filled[0], path)
+    store = await sqlite_journal(path, lambda _: None)
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("DELETE FROM wakes")
+            connection.executescript("""
+                INSERT INTO wakes (thread_id, due, gen) VALUES ('th_1', 1, 'weird'), ('th_2', 1, 1);
+                INSERT INTO nodes (id, version, slots, busy, seen) VALUES
+                    ('n1', '1', 'weird', 0, 1), ('n2', '1', 1, 0, 1);
+                INSERT INTO env (owner, kind, name, type, value, key, updated_at) VALUES
+                    ('o', 'env', 'A', 'weird', 'x', 'old', 1), ('o', 'env', 'B', 'secret', 'x', 'old', 1);
+                UPDATE threads SET tags = 'no json' WHERE id = (SELECT min(id) FROM threads);
+            """)
+            threads = [each for (each,) in connection.execute("SELECT id FROM threads ORDER BY id")]
+        late = datetime.now(UTC) + timedelta(days=1)
+        assert [each.thread_id for each in await store.due(late, 10)] == ["th_2"]
+        assert [each.id for each in await store.nodes()] == ["n2"]
+        assert [each.name for each in await store.sealed_otherwise("new", 10)] == ["B"]
+        assert [each.id for each in await store.retention.idle(late, "", 10)] == threads[1:]
+        assert len(inspect_sqlite(path)) == 4
+    finally:
+        await store.close()

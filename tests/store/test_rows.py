@@ -508,7 +508,7 @@ def test_json_that_is_written_otherwise_is_read_all_the_same() -> None:
 def test_a_variable_that_could_not_be_defined_makes_its_request_a_broken_row() -> None:
     request = VariablesRequest(id="r", thread_id="th", kind="run", agent="a", required=(), created_at=AT)
     params = {**REQUESTS.params(request), "required": '[["", "text", true, false, ""]]'}
-    [broken] = REQUESTS.each([list(params.values())]).broken
+    [broken] = REQUESTS.broken([list(params.values())])
     assert broken.column == "required"
 
 

@@ -10,14 +10,13 @@ from toolwright.wire.event import Event
 from toolwright.wire.message import File, Message, MessageCall, Sent
 from toolwright.wire.run import Run, SentPrompt, Step, StepEntry
 from toolwright.wire.server import Health, StreamToken
-from toolwright.wire.shape import BrokenItem, Items
+from toolwright.wire.shape import Items
 from toolwright.wire.space import Entity, FrontEnd
 from toolwright.wire.thread import Compaction, Thread
 
 __all__ = [
     "Agent",
     "Block",
-    "BrokenItem",
     "Call",
     "Client",
     "Compaction",

@@ -19,7 +19,7 @@ from toolwright.wire.event import Event
 from toolwright.wire.message import Message
 from toolwright.wire.run import Run, SentPrompt
 from toolwright.wire.run_events import RecordedCall, RunEvents, error_result
-from toolwright.wire.shape import Items, read_broken, read_field, read_list
+from toolwright.wire.shape import Items, read_field, read_list
 
 PAGE = 200
 """Number of items read per request."""
@@ -102,7 +102,7 @@ class RunResults:
                 Message, await self._http.get(_messages_path(run.thread_id or ""), query), "messages"
             )
             messages += page
-            position += len(page) + len(page.broken)
+            position += len(page)
             if len(page) < PAGE and not page.more:
                 return messages
 
@@ -113,7 +113,7 @@ class RunResults:
             query = {"runId": run_id, "status": ",".join(MOVES), "limit": PAGE, "offset": position}
             page: Items[Call] = read_list(Call, await self._http.get("/api/calls", query), "calls")
             calls += page
-            position += len(page) + len(page.broken)
+            position += len(page)
             if len(page) < PAGE and not page.more:
                 return calls
 
@@ -171,7 +171,7 @@ class Runs:
     async def get(self, run_id: str) -> Run:
         """Return the run, with its steps."""
         answer = await self._http.get(_path(run_id))
-        return read_field(Run, answer, "run").with_broken(read_broken(answer))
+        return read_field(Run, answer, "run")
 
     async def list(
         self,

@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Protocol, TypeAlias
 
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.results import AttachmentRef
@@ -247,7 +246,7 @@ class FileDrafts:
 
     async def files(self) -> list[File]:
         """Return all files as the call sees them, by path."""
-        by_path = {fold(file.path): file for file in all_rows(await self._files.all())}
+        by_path = {fold(file.path): file for file in await self._files.all()}
         for folded, change in self._changes.items():
             if change.file is None:
                 by_path.pop(folded, None)

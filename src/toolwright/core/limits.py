@@ -1,7 +1,9 @@
 """Limits: of JSON input and output (D20), and of the delays before retries (D21)."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 MAX_NESTING = 64
 """Maximum depth of nested objects and lists; a plain `{}` is one level."""
@@ -89,7 +91,7 @@ FIRST_DELAY, LONGEST_DELAY = 1.0, 300.0
 class PageLimit(int):
     """Maximum number of rows of a page. The page ends early once its rows have `PAGE_BYTES`.
 
-    A plain number limits rows only. `Rows.more` is true if the page ended early.
+    A plain number limits rows only. `Page.more` is true if the page ended early.
     """
 
     @classmethod
@@ -97,6 +99,19 @@ class PageLimit(int):
     def __get_pydantic_core_schema__(cls, _: object, schema_of: Callable[[type], Any]) -> Any:
         """Return the schema of an integer, for OpenAPI documents."""
         return schema_of(int)
+
+
+class Page(list[T]):
+    """A page of a list. `more` is true if it ended early (see `PageLimit`): more rows can follow."""
+
+    def __init__(self, rows: Iterable[T] = (), *, more: bool = False) -> None:
+        super().__init__(rows)
+        self.more = more
+
+
+def ended_early(rows: Sequence[object]) -> bool:
+    """Return whether the page ended early, so that more rows can follow."""
+    return isinstance(rows, Page) and rows.more
 
 
 def longer_delay(before: float | None) -> float:

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from toolwright.core.broken_rows import Rows, exists
+from toolwright.core.broken_rows import exists
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, TooLarge
 from toolwright.core.files import File, FileDrafts, checked_path, clean_mime_type, fold, written_file
 from toolwright.core.journal.store import Store
 from toolwright.core.json_text import NotJson
 from toolwright.core.json_value import JSON, is_large, surely_longer, utf8_size
-from toolwright.core.limits import MAX_ATTACHMENT, PAGE_BYTES
+from toolwright.core.limits import MAX_ATTACHMENT, PAGE_BYTES, Page, ended_early
 from toolwright.core.ports import Clock, Files, NewId
 from toolwright.core.results import LARGE, Attachment, AttachmentRef, ToolResult, decoded
 from toolwright.core.text import CUT, brief, quantity
@@ -316,7 +316,7 @@ class WholeResults:
             most -= ref.size
             whole = await self.of(call.thread_id, result)
             rows[number] = changed(call, result=result_to_json(whole))
-        return calls.with_rows(rows) if isinstance(calls, Rows) else rows
+        return Page(rows, more=ended_early(calls))
 
     async def of(self, thread_id: str, result: ToolResult, most: int = MAX_ATTACHMENT) -> ToolResult:
         """Return the whole result, or the cut one if its file has more than `most` bytes or has been replaced."""

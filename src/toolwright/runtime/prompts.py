@@ -9,7 +9,6 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import CHANNELS, MEMORY, MIND, SPACES, Reach, agent_id_of, entity_id_of
 from toolwright.core.agents.memory import Block
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage, open_to
@@ -81,10 +80,10 @@ class ChannelHistory:
         if not open_to(space, is_member=await spaces.member(space.id, entity_id) is not None):
             return None
         if place.parent_id is None:
-            messages = all_rows(await spaces.newest(space.id, MOST_MESSAGES, 0))
+            messages = await spaces.newest(space.id, MOST_MESSAGES, 0)
         else:
             messages = await self._under(place.parent_id)
-        reactions = all_rows(await spaces.reactions([each.id for each in messages]))
+        reactions = await spaces.reactions([each.id for each in messages])
         entities = {entity_id, *[each.entity_id for each in (*messages, *reactions)]}
         names = {each: await self.name(each) for each in entities}
         return RecentMessages(
@@ -97,7 +96,7 @@ class ChannelHistory:
 
     async def _under(self, message_id: str) -> Sequence[SpaceMessage]:
         """Return the message, if it still exists, and the last replies to it."""
-        messages = all_rows(await self._store.spaces.answers(message_id, MOST_MESSAGES))
+        messages = await self._store.spaces.answers(message_id, MOST_MESSAGES)
         if any(each.id == message_id for each in messages):
             return messages
         message = await self._store.spaces.message(message_id)
@@ -240,7 +239,7 @@ class SystemPrompts:
         """
         rooms = self._store.spaces
         if public:
-            visible = all_rows(await rooms.spaces(seen_by=entity_id, limit=MOST_SPACES))
+            visible = await rooms.spaces(seen_by=entity_id, limit=MOST_SPACES)
         else:
             visible = await rooms.spaces_of(entity_id, MOST_SPACES)
         if person is None:

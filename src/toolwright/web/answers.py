@@ -14,14 +14,13 @@ from starlette.types import Receive, Scope, Send
 
 from toolwright.core import errors
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import broken_rows, ended_early
 from toolwright.core.json_value import JSON, JSONObject, characters, dumps_unescaped, is_large
-from toolwright.core.limits import PAGE_BYTES
+from toolwright.core.limits import PAGE_BYTES, ended_early
 from toolwright.core.threads.call import ForbiddenMove
 from toolwright.core.threads.event import Event
 from toolwright.web.shares import caller_of
 from toolwright.wire.event import event_json, frame
-from toolwright.wire.shape import Absent, BrokenItem, Shape
+from toolwright.wire.shape import Absent, Shape
 from toolwright.wire.space import channel_event_json
 
 MOST_UNREAD = 64 * PAGE_BYTES  # bytes of all callers together
@@ -176,9 +175,8 @@ class ErrorShape(Shape):
 
 
 class ListShape(Shape):
-    """A list. `broken` is present if rows cannot be read, `more` if a page was truncated."""
+    """A list. `more` is present if a page was truncated."""
 
-    broken: Absent[list[BrokenItem]] = None
     more: Absent[Literal[True]] = None
 
 
@@ -280,12 +278,12 @@ def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None =
 def listed(
     plural: str, rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
 ) -> ApiResponse:
-    """Return a list as `{<plural>: […]}`, with its broken items, and `more: true` if the page was truncated.
+    """Return a list as `{<plural>: […]}`, with `more: true` if the page was truncated.
 
     A page read from its end (`newest`) keeps its last items.
     """
     items, ended = page_json(rows, show, newest=newest)
-    return answer({plural: items, **broken_json(rows), **ended})
+    return answer({plural: items, **ended})
 
 
 def page_json(
@@ -305,14 +303,6 @@ def page_json(
         size += characters(item)
         items.append(item)
     return items[::-1] if newest else items, {"more": True} if ended else {}
-
-
-def broken_json(rows: Sequence[object]) -> JSONObject:
-    """Return `{broken: [{id, column, error}]}`, or an empty object if all rows could be read."""
-    items: list[JSON] = [
-        {"id": each.id, "column": each.column, "error": each.sentence} for each in broken_rows(rows)
-    ]
-    return {"broken": items} if items else {}
 
 
 STATUSES: Mapping[type[errors.ToolwrightError], int] = {

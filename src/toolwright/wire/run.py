@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import PlainValidator, PrivateAttr
+from pydantic import PlainValidator
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.compaction import SentPrompt as SentPromptRow
@@ -19,7 +19,6 @@ from toolwright.wire.call import arguments_json
 from toolwright.wire.message import Message as MessageShape
 from toolwright.wire.shape import (
     Absent,
-    BrokenItem,
     Json,
     JsonObject,
     Shape,
@@ -183,18 +182,6 @@ class Run(ListedRun, title="RunWithSteps"):
     """A run with its steps, which lists of runs do not include."""
 
     steps: tuple[Step, ...] = ()
-    _broken: tuple[BrokenItem, ...] = PrivateAttr(())
-
-    @property
-    def broken(self) -> tuple[BrokenItem, ...]:
-        """Rows of the steps that could not be read."""
-        return self._broken
-
-    def with_broken(self, broken: tuple[BrokenItem, ...]) -> "Run":
-        """Return a copy of the run with the rows that could not be read."""
-        run = self.model_copy()
-        run._broken = broken
-        return run
 
 
 class RunProgress(Shape, title="RunStatusShape"):

@@ -130,38 +130,21 @@ def read_field(kind: type[T], answer: JSON, name: str) -> T:
     return read(kind, _field(answer, name))
 
 
-class BrokenItem(Shape, title="BrokenShape"):
-    """A row of the journal that belongs to this list and cannot be read, with the invalid column and the error."""
-
-    id: str
-    column: str
-    error: str
-
-
 class Items(list[T]):
-    """The items of a list. `broken` are the rows that could not be read.
+    """The items of a list.
 
     `more` is true if the page ended early because its items are large: further items can follow the last one.
     """
 
-    def __init__(
-        self, items: Iterable[T] = (), broken: Iterable[BrokenItem] = (), *, more: bool = False
-    ) -> None:
+    def __init__(self, items: Iterable[T] = (), *, more: bool = False) -> None:
         super().__init__(items)
-        self.broken = tuple(broken)
         self.more = more
 
 
 def read_list(kind: type[T], answer: JSON, name: str) -> Items[T]:
-    """Read a list of an answer, with its broken items: `{"threads": […], "broken"?: […]}`."""
+    """Read a list of an answer: `{"threads": […]}`."""
     more = isinstance(answer, dict) and answer.get("more") is True
-    return Items(_read_items(kind, _field(answer, name), name), read_broken(answer), more=more)
-
-
-def read_broken(answer: JSON) -> tuple[BrokenItem, ...]:
-    """Return the broken items of an answer, if it has any."""
-    broken = answer.get("broken") if isinstance(answer, dict) else None
-    return tuple(_read_items(BrokenItem, broken or [], "broken"))
+    return Items(_read_items(kind, _field(answer, name), name), more=more)
 
 
 def _read_items(kind: type[T], items: JSON, name: str) -> list[T]:

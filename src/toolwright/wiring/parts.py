@@ -23,7 +23,6 @@ from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import ClusterClock, SystemClock, build_version, new_id
-from toolwright.core.broken_rows import broken_rows
 from toolwright.core.concurrency import start_task
 from toolwright.core.dependencies.scope import Overrides
 from toolwright.core.errors import (
@@ -57,6 +56,7 @@ from toolwright.wiring.telemetry import open_telemetry
 FILES = 1.0  # seconds in which the file store must answer whether it is shared with another node
 log = logging.getLogger("toolwright.serve")
 PAGE, MOST_LOGGED = 500, 20  # agents
+MAX_SEALED_READ = 100  # secrets read to see whether there is one; broken rows are left out
 
 
 class MemoryJournal:
@@ -318,8 +318,7 @@ async def _check_key(settings: Settings, store: Store) -> None:
     file = key_file(settings)
     if file is None or file.exists():
         return
-    sealed = await store.sealed_otherwise("", 1)
-    if sealed or broken_rows(sealed):
+    if await store.sealed_otherwise("", MAX_SEALED_READ):
         await store.close()
         raise CannotUnseal(
             f"The journal contains secrets, but their key file {str(file)!r} does not exist. Restore it, or set "

@@ -2,13 +2,12 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
-from toolwright.adapters.store.engine.codecs import Row
 from toolwright.adapters.store.engine.mapping import Reader
 from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.engine.program import Compiler, DialectName
@@ -57,11 +56,6 @@ def queries(dialect: DialectName) -> Iterator[tuple[Reader[object], str]]:
         yield reader, compiled(reader.query).sql
 
 
-def broken_in(reader: Reader[object], rows: Sequence[Row]) -> tuple[BrokenRow, ...]:
-    """Return the broken rows among the given ones."""
-    return reader.each(rows).broken
-
-
 def inspect_sqlite(path: Path) -> list[BrokenRow]:
     """Return every broken row of an SQLite journal. Nothing is written to the file."""
     broken: list[BrokenRow] = []
@@ -72,7 +66,7 @@ def inspect_sqlite(path: Path) -> list[BrokenRow]:
             for reader, sql in queries("sqlite"):
                 cursor = connection.execute(sql)
                 while page := list(islice(cursor, PAGE)):
-                    broken += broken_in(reader, page)
+                    broken += reader.broken(page)
     except sqlite3.Error as error:
         raise StoreError(sentence(f"The database file {str(path)!r} cannot be read: {error}")) from error
     return broken

@@ -28,13 +28,12 @@ from toolwright.adapters.store.sql.threads import (
     THREADS,
     WAKES,
 )
-from toolwright.core.broken_rows import Rows
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files import File
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
-from toolwright.core.limits import ALL_ROWS
+from toolwright.core.limits import ALL_ROWS, Page
 from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import Call, CallStatus
 from toolwright.core.threads.compaction import Compaction, SentText
@@ -110,7 +109,7 @@ class SqlStore:
         filters: Params = {} if agent is None else {"agent": agent}
         page: Params = {**filters, "limit": limit, "offset": offset, **_numbered("user", users)}
         query = self._sql.threads(len(users or ()), tuple(filters), order)
-        return await read_rows(self._driver, THREADS.each, query, page)
+        return await read_rows(self._driver, THREADS.page, query, page)
 
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
         return await self._driver.snapshot(lambda: _view(thread_id, known, self._sql))
@@ -120,7 +119,7 @@ class SqlStore:
 
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await read_rows(self._driver, INBOX.each, self._sql.inbox, page)
+        return await read_rows(self._driver, INBOX.page, self._sql.inbox, page)
 
     async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
         this: Params = {"thread_id": thread_id, "event_id": event_id}
@@ -133,16 +132,16 @@ class SqlStore:
         if run_id is not None:
             page["run_id"] = run_id
         query = self._sql.messages if run_id is None else self._sql.messages_of_run
-        return await read_rows(self._driver, MESSAGES.each, query, page)
+        return await read_rows(self._driver, MESSAGES.page, query, page)
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         page: Params = {"thread_id": thread_id, "before": MOST if seq is None else seq, "limit": limit}
-        rows = await read_rows(self._driver, MESSAGES.each, self._sql.messages_before, page)
-        return rows.with_rows(rows[::-1])
+        rows = await read_rows(self._driver, MESSAGES.page, self._sql.messages_before, page)
+        return Page(rows[::-1], more=rows.more)
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         page: Params = {"run_id": run_id, "limit": limit}
-        return await read_rows(self._driver, MESSAGES.each, self._sql.run_messages, page)
+        return await read_rows(self._driver, MESSAGES.page, self._sql.run_messages, page)
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
         params: Params = {"thread_id": thread_id, "message_id": message_id}
@@ -150,27 +149,27 @@ class SqlStore:
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
         params: Params = {"thread_id": thread_id}
-        return await read_rows(self._driver, MESSAGES.each, self._sql.pinned_messages, params)
+        return await read_rows(self._driver, MESSAGES.page, self._sql.pinned_messages, params)
 
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
     ) -> Sequence[Compaction]:
         if within is None:
             page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-            return await read_rows(self._driver, COMPACTIONS.each, self._sql.compactions, page)
+            return await read_rows(self._driver, COMPACTIONS.page, self._sql.compactions, page)
         params: Params = {"thread_id": thread_id, "within": within}
-        return await read_rows(self._driver, COMPACTIONS.each, self._sql.compactions_in_force, params)
+        return await read_rows(self._driver, COMPACTIONS.page, self._sql.compactions_in_force, params)
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
         params: Params = {"thread_id": thread_id}
-        return await read_rows(self._driver, MESSAGE_VERSIONS.each, self._sql.message_versions, params)
+        return await read_rows(self._driver, MESSAGE_VERSIONS.page, self._sql.message_versions, params)
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
         if not digests:
             return []
         params: Params = {"thread_id": thread_id, **_numbered("digest", digests)}
         query = self._sql.sent_texts(len(digests))
-        return await read_rows(self._driver, SENT_TEXTS.each, query, params)
+        return await read_rows(self._driver, SENT_TEXTS.page, query, params)
 
     async def run(self, run_id: str) -> Run | None:
         return await read_rows(self._driver, RUNS.first, self._sql.run, {"run_id": run_id})
@@ -188,11 +187,11 @@ class SqlStore:
         chosen = {name: value for name, value in filters.items() if value is not None}
         page: Params = {**chosen, "limit": limit, "offset": offset}
         by_status = thread_id is None and status not in (None, "completed")
-        return await read_rows(self._driver, RUNS.each, self._sql.runs(tuple(chosen), by_status), page)
+        return await read_rows(self._driver, RUNS.page, self._sql.runs(tuple(chosen), by_status), page)
 
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
         page: Params = {"run_id": run_id, "limit": limit}
-        return await read_rows(self._driver, STEPS.each, self._sql.steps, page)
+        return await read_rows(self._driver, STEPS.page, self._sql.steps, page)
 
     async def call(self, call_id: str) -> Call | None:
         return await read_rows(self._driver, CALLS.first, self._sql.call, {"call_id": call_id})
@@ -220,7 +219,7 @@ class SqlStore:
             page |= {"seen_by": sees.entity_id, **_numbered("user", sees.users)}
         by_status = status is not None and IN_PASSING.isdisjoint(status)
         query = self._sql.calls(tuple(chosen), len(status or ()), users, by_status)
-        return await read_rows(self._driver, SHOWN_CALLS.each, query, page)
+        return await read_rows(self._driver, SHOWN_CALLS.page, query, page)
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
         return await read_rows(self._driver, ENV.all, self._sql.env, {"thread_id": thread_id})
@@ -233,15 +232,15 @@ class SqlStore:
         return instant(now)
 
     async def nodes(self) -> Sequence[Node]:
-        return await read_rows(self._driver, NODES.each, self._sql.nodes, {})
+        return await read_rows(self._driver, NODES.readable, self._sql.nodes, {})
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
         return await read_rows(
-            self._driver, ENV.each, self._sql.sealed_otherwise, {"key": key, "limit": limit}
+            self._driver, ENV.readable, self._sql.sealed_otherwise, {"key": key, "limit": limit}
         )
 
     async def files(self, thread_id: str) -> Sequence[File]:
-        return await read_rows(self._driver, FILES.each, self._sql.files, {"thread_id": thread_id})
+        return await read_rows(self._driver, FILES.page, self._sql.files, {"thread_id": thread_id})
 
     async def file(self, thread_id: str, folded: str) -> File | None:
         return await read_rows(
@@ -258,7 +257,7 @@ class SqlStore:
         page: Params = {"topic": topic.id, "after": after, "limit": limit, "offset": offset}
         mapping = EVENTS if topic.kind in ("thread", "run") else SPACE_EVENTS
         query = self._sql.events[topic.kind]
-        return await read_rows(self._driver, lambda rows: Rows(each_event(mapping, rows)), query, page)
+        return await read_rows(self._driver, lambda rows: Page(each_event(mapping, rows)), query, page)
 
     async def bounds(self, topic: Topic) -> tuple[int, int]:
         query = self._sql.bounds[topic.kind]
@@ -275,14 +274,16 @@ class SqlStore:
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         return await read_rows(
-            self._driver, ENTITIES.each, self._sql.entities, {"limit": limit, "offset": offset}
+            self._driver, ENTITIES.page, self._sql.entities, {"limit": limit, "offset": offset}
         )
 
     async def wake(self, thread_id: str) -> Wake | None:
         return await read_rows(self._driver, WAKES.first, self._sql.wake, {"thread_id": thread_id})
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
-        return await read_rows(self._driver, WAKES.each, self._sql.due, {"at": micros(now), "limit": limit})
+        return await read_rows(
+            self._driver, WAKES.readable, self._sql.due, {"at": micros(now), "limit": limit}
+        )
 
     async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
         owners: dict[str, str] = {}

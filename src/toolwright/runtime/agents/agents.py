@@ -8,7 +8,6 @@ from toolwright.core.agents.agent import Agent, agent_id_of, entity_id_of, home_
 from toolwright.core.agents.catalog import RESERVED, Catalog
 from toolwright.core.agents.config import ConfiguredAgent, Identity, invalid_value, length_errors, read_agent
 from toolwright.core.agents.prompt import Prompt
-from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvChange, EnvTypes, EnvVar
 from toolwright.core.errors import (
@@ -33,7 +32,7 @@ from toolwright.core.json_value import (
     plain,
     unwritable,
 )
-from toolwright.core.limits import MAX_DESCRIPTION
+from toolwright.core.limits import MAX_DESCRIPTION, Page, ended_early
 from toolwright.core.model import EXAMPLE_MODEL
 from toolwright.core.ports import Clock, Models, NewId
 from toolwright.core.spaces import Entity
@@ -219,18 +218,18 @@ class Agents(Carried):
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Agent]:
         """Return the declared agents in their order, then the configured agents, the oldest first."""
         rows = await self.show_all(limit, offset)
-        return rows.with_rows([each.agent for each in rows])
+        return Page([each.agent for each in rows], more=rows.more)
 
-    async def show_all(self, limit: int = 50, offset: int = 0) -> Rows[AgentView]:
+    async def show_all(self, limit: int = 50, offset: int = 0) -> Page[AgentView]:
         """Return a page of all agents, with their configurations."""
         page(limit, offset)
         declared = [AgentView(agent=agent) for agent in self.declared[offset : offset + limit]]
         remaining = type(limit)(limit - len(declared))
         if not remaining:
-            return Rows(declared)
+            return Page(declared)
         rows = await self._store.agents.agents(limit=remaining, offset=max(0, offset - len(self.declared)))
         views = [*declared, *[await self._view(row) for row in rows]]
-        return Rows(views, broken_rows(rows), more=ended_early(rows))
+        return Page(views, more=ended_early(rows))
 
     async def of_entity(self, entity_id: str) -> Agent | None:
         """Return the agent of the entity, or None."""

@@ -192,12 +192,11 @@ class Rounds:
         event_text = await self._content(event)
         if event_text is None:
             return []
-        members = {each.entity_id for each in await self._store.spaces.members(space_id)}
         waiting = content[NEXT]
         assert isinstance(waiting, list), "a delivery lists the entities"
         fields = {name: value for name, value in content.items() if name != NEXT}
         delivery = await self._deliveries.first_of(
-            [each for each in map(str, waiting) if each in members],
+            await self._members_among(space_id, map(str, waiting)),
             event.event_id,
             fields | {"content": event_text},
             depth=event.depth,
@@ -206,6 +205,17 @@ class Rounds:
         if delivery is None or await exists(self._store.inbox_event(delivery.thread.id, event.event_id)):
             return []
         return [Deliver(delivery=delivery)]
+
+    async def _members_among(self, space_id: str, entity_ids: Iterable[str]) -> list[str]:
+        """Return the entities that are still members of the space, without those whose membership is a broken row."""
+        members: list[str] = []
+        for entity_id in entity_ids:
+            try:
+                if await self._store.spaces.member(space_id, entity_id) is not None:
+                    members.append(entity_id)
+            except errors.RowBroken as error:
+                log.warning("The entity %s is skipped: %s", entity_id, error)
+        return members
 
     async def _content(self, event: InboxEvent) -> str | None:
         """Return the current content of the message, the delivered one if its row is broken, None if it was deleted."""

@@ -18,7 +18,6 @@ from toolwright.core.agents.memory import (
     ranked,
     read_query,
 )
-from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
 from toolwright.core.checks import by_list, invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import (
@@ -67,7 +66,8 @@ class Blocks(Carried):
     ) -> Sequence[Block]:
         """Return the blocks that the agent can read, its own and linked ones, by label."""
         page(limit, offset)
-        return sliced(await self._memory.blocks(await self._keepers.keeper_id(agent, user_id)), limit, offset)
+        blocks = await self._memory.blocks(await self._keepers.keeper_id(agent, user_id))
+        return blocks[offset : offset + limit]
 
     async def get(self, agent: str, label: str, *, user_id: str | None = None) -> Block:
         """Return the agent's own block with that label, or the linked one. Raises `NotFound`."""
@@ -76,7 +76,6 @@ class Blocks(Carried):
         same = [block for block in blocks if block.label == label]
         own_blocks = [block for block in same if block.agent_id == agent_id]
         if not same:
-            all_rows(blocks)
             raise _no_block(label)
         return (own_blocks or same)[0]
 
@@ -102,7 +101,7 @@ class Blocks(Carried):
             raise invalid_value("readers", "must be omitted: a block kept for a person has no readers")
         agent_id = await self._keepers.keeper_id(agent, user_id)
         while True:  # retry if a block has changed since it was read: the checks compare with these blocks
-            blocks = all_rows(await self._memory.blocks(agent_id))
+            blocks = await self._memory.blocks(agent_id)
             check_block(blocks, agent_id, label, content)
             block = Block(
                 agent_id=agent_id,
@@ -136,7 +135,7 @@ class Blocks(Carried):
         reader_id = await self._id(reader)
         if reader_id == agent_id:
             raise invalid_value(where, "must name another agent: an agent always reads its own blocks")
-        blocks = all_rows(await self._memory.blocks(reader_id))
+        blocks = await self._memory.blocks(reader_id)
         linked = {(each.agent_id, each.label) for each in blocks if each.agent_id != reader_id}
         if len(linked - {(agent_id, label)}) >= MOST_LINKED:
             raise InvalidRequest(
@@ -239,7 +238,7 @@ class Passages(Carried):
         ranking = await rank_passages(
             self._memory, self._semantics, await self._keepers.keeper_id(agent, user_id), keywords, query
         )
-        return sliced(ranking, limit, offset)
+        return ranking[offset : offset + limit]
 
     async def add(
         self, agent: str, content: str, tags: Sequence[str] = (), *, user_id: str | None = None
@@ -270,13 +269,13 @@ class Passages(Carried):
 
 async def rank_passages(
     memory: AgentReads, semantics: "Semantics | None", agent_id: str, query: Query, text: str
-) -> Rows[Passage]:
+) -> Sequence[Passage]:
     """Return matching passages, best first, ranked by keywords and, with an embedder, by semantic similarity."""
     candidates = await memory.matches(agent_id, query, limit=CANDIDATES)
     ranking = ranked(candidates, query, CANDIDATES)
     if semantics is not None:
         ranking = fused(ranking, await semantics.nearest(agent_id, text))
-    return Rows(ranking, broken_rows(candidates))
+    return ranking
 
 
 def _no_passage(passage_id: str) -> NotFound:

@@ -22,7 +22,6 @@ from toolwright.core.agents.mind import (
     changed_plans,
     next_run,
 )
-from toolwright.core.broken_rows import Rows, all_rows, broken_rows, sliced
 from toolwright.core.checks import by_list, invalid_value
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError
@@ -270,7 +269,7 @@ class Minds(Carried):
     ) -> Sequence[T]:
         page(limit, offset)
         rows = await self._records.list(items.record, await self._keepers.keeper_id(agent, user_id))
-        return sliced(rows, limit, offset)
+        return rows[offset : offset + limit]
 
     async def _set(self, items: MindItems[T, C], keeper: str, changes: Sequence[C]) -> Sequence[T]:
         """Commit the changes, rebuilt if the items have changed in the meantime."""
@@ -281,13 +280,12 @@ class Minds(Carried):
             if not edit.effects or not isinstance(
                 await self._effect_commits.commit(check, *edit.effects), Conflict
             ):
-                return Rows(edit.items, broken_rows(rows))
+                return edit.items
 
     async def _drop(self, items: MindItems[T, C], keeper: str, key: str) -> None:
-        """Delete an item. Raises `NotFound` if it does not exist, `RowBroken` if it can be among the broken rows."""
+        """Delete an item. Raises `NotFound` if it does not exist."""
         rows = await self._records.list(items.record, keeper)
         if key not in items.by_key(rows):
-            all_rows(rows)
             raise NotFound(f"There is no {items.noun} {brief(repr(key), 200)} of this agent.")
         await self._effect_commits.commit(items.drop(keeper, key))
 

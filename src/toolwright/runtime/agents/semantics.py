@@ -17,7 +17,6 @@ from heapq import nsmallest
 from sys import byteorder
 
 from toolwright.core.agents.memory import Passage, PlacedVector, Vector
-from toolwright.core.broken_rows import broken_rows
 from toolwright.core.journal.effects import SetVector
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply
@@ -166,7 +165,7 @@ class Semantics:
         for _ in range(0, SCANNED, PAGE):
             rows = await self._store.agents.vectors(agent_id, before=before, limit=PAGE)
             near = await asyncio.to_thread(nearest, query, rows, near)
-            if not rows or len(rows) + len(broken_rows(rows)) < PAGE:
+            if len(rows) < PAGE:
                 break
             before = rows[-1].place
         return near

@@ -9,12 +9,11 @@ from itertools import product
 from typing import TypeAlias, cast
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.broken_rows import Rows, broken_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.files import fold
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
-from toolwright.core.limits import ALL_ROWS, PAGE_BYTES, PageLimit
+from toolwright.core.limits import ALL_ROWS, PAGE_BYTES, Page, PageLimit
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import (
@@ -98,7 +97,7 @@ class SentPrompts(Carried):
         self._store = store
         self._speakers = speakers
 
-    async def of_run(self, run_id: str, limit: int = 20, offset: int = 0) -> Rows[SentPrompt]:
+    async def of_run(self, run_id: str, limit: int = 20, offset: int = 0) -> Sequence[SentPrompt]:
         """Return the requests of the run in order, including those of its prompt tools. Raises `NotFound`."""
         page(limit, offset)
         run = await self._store.run(by_id("run", run_id))
@@ -113,10 +112,10 @@ class SentPrompts(Carried):
         size = 0
         for each in wanted:
             if size >= PAGE_BYTES and isinstance(limit, PageLimit):
-                return Rows(prompts, broken_rows(said), more=True)
+                return Page(prompts, more=True)
             prompts.append(await self._rebuilt(history, each))
             size += prompts[-1].size
-        return Rows(prompts, broken_rows(said))
+        return prompts
 
     async def _history(
         self, thread: Thread, run: Run, said: Sequence[Message], sent: Sequence[Sent]

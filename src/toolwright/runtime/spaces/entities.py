@@ -9,7 +9,6 @@ from typing import Unpack
 from pydantic.alias_generators import to_camel
 
 from toolwright.core import errors
-from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.checks import brief_value
 from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
 from toolwright.core.journal.effects import Add, Delete, Guard
@@ -25,6 +24,7 @@ from toolwright.core.json_value import (
     plain,
     unwritable,
 )
+from toolwright.core.limits import Page, ended_early
 from toolwright.core.spaces import OWN_PREFIX, Entity, EntityFields, FrontEnd, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents, drop_minds
@@ -124,16 +124,14 @@ class Entities(Carried):
     async def list(self, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         """Return the agents, declared and configured, then the humans, the oldest first."""
         page(limit, offset)
-        agent_rows = await self._agents.list(ALL)
-        agents = [entity_of(agent) for agent in agent_rows]
+        agents = [entity_of(agent) for agent in await self._agents.list(ALL)]
         agent_page = agents[offset : offset + limit]
         if len(agent_page) == limit:
-            return Rows(agent_page, broken_rows(agent_rows))
+            return agent_page
         humans = await self._store.entities(
             limit=type(limit)(limit - len(agent_page)), offset=max(0, offset - len(agents))
         )
-        broken = [*broken_rows(agent_rows), *broken_rows(humans)]
-        return Rows([*agent_page, *humans], broken, more=ended_early(humans))
+        return Page([*agent_page, *humans], more=ended_early(humans))
 
     async def update(self, entity_id: str, **fields: Unpack[EntityFields]) -> Entity:
         """Change the given fields. `AlreadyExists` if another entity has the external id, `Forbidden` for an agent."""

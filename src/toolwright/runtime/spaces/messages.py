@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolwright.core.broken_rows import Rows, all_rows, broken_rows, ended_early
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import NO_SOURCE, Post, React, Source, Unreact
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import Page, ended_early
 from toolwright.core.ports import Clock
 from toolwright.core.spaces import Entity, Member, Reaction, Space, SpaceMessage, open_to
 from toolwright.core.threads.event import EventDraft
@@ -76,7 +76,7 @@ class History:
             )
             for message in messages
         ]
-        return Rows(rows, [*broken_rows(messages), *broken_rows(reactions)], more=ended_early(messages))
+        return Page(rows, more=ended_early(messages))
 
 
 class Reactions:
@@ -122,7 +122,7 @@ class Reactions:
         return mine
 
     async def _find(self, message: SpaceMessage, entity_id: str, emoji: str) -> Reaction | None:
-        reactions = all_rows(await self._store.spaces.reactions([message.id]))
+        reactions = await self._store.spaces.reactions([message.id])
         same_emoji = [one for one in reactions if one.emoji == emoji]
         return next((one for one in same_emoji if one.entity_id == entity_id), None)
 
@@ -151,7 +151,7 @@ class Speech:
         member.
         """
         space = await self._store.spaces.space(message.space_id)
-        members = all_rows(await self._store.spaces.members(message.space_id))
+        members = await self._store.spaces.members(message.space_id)
         is_member = any(member.entity_id == author.id for member in members)
         if space is None or not open_to(space, is_member=is_member):
             raise NotFound(f"There is no space {message.space_id!r}.")

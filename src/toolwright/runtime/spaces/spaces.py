@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
 
-from toolwright.core.broken_rows import all_rows, exists
+from toolwright.core.broken_rows import exists
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError, ToolwrightError
 from toolwright.core.journal.effects import (
     DropMember,
@@ -215,7 +215,7 @@ class Spaces(Carried):
         role = role_of(role)
         guest = await self._guest(entity)
         while True:  # retry if the membership has changed since the members were counted
-            space, members = await self.get(space_id), all_rows(await self._store.spaces.members(space_id))
+            space, members = await self.get(space_id), await self._store.spaces.members(space_id)
             existing = next((one for one in members if one.entity_id == guest.id), None)
             if space.kind == "dm" and existing is None and len(members) >= DM_MEMBERS:
                 raise _full()

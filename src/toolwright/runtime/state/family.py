@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files import File, FileDrafts
 from toolwright.core.journal.child_effects import Notify, Speak, Terminate
@@ -112,8 +111,8 @@ class Family:
     async def messages(self, thread: Thread, limit: int, offset: int) -> Sequence[Message]:
         """Return messages of a thread of the family."""
         given.page(limit, offset)
-        return all_rows(
-            await self._context.retry_until_available(lambda: self._store.messages(thread.id, limit, offset))
+        return await self._context.retry_until_available(
+            lambda: self._store.messages(thread.id, limit, offset)
         )
 
     def speak(self, thread: Thread, text: str, files: Callable[[], Sequence[AttachmentRef]] = tuple) -> None:

@@ -8,12 +8,11 @@ from types import NoneType
 from typing import TypeAlias
 
 from toolwright.core.agents.run_result import RunDone, RunEvent
-from toolwright.core.broken_rows import ended_early
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, Reset
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
-from toolwright.core.limits import PageLimit
+from toolwright.core.limits import PageLimit, ended_early
 from toolwright.core.ports import Bus, Follower, Motor
 from toolwright.core.threads.event import GROWN, Event, Topic
 from toolwright.runtime.carried import Carried

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import DefinitionError, InvalidRequest
@@ -80,7 +79,7 @@ async def children_of(store: Store, thread_id: str) -> Sequence[Thread]:
     """Return all child threads of the thread, the oldest first."""
     children: list[Thread] = []
     while True:
-        page = all_rows(await store.children.children(thread_id, limit=PAGE, offset=len(children)))
+        page = await store.children.children(thread_id, limit=PAGE, offset=len(children))
         children += page
         if len(page) < PAGE:
             return children

@@ -10,11 +10,10 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import Field
 
-from toolwright.core.broken_rows import ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import PageLimit
+from toolwright.core.limits import PageLimit, ended_early
 from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import quantity

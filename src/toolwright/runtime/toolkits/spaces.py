@@ -5,7 +5,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.effects import Announce, Enter, React
 from toolwright.core.json_value import JSON, JSONObject
@@ -79,7 +78,7 @@ class SpacesToolkit:
         space = await run.retry_until_available(
             lambda: self._accessible_space(run, space_id, _not_yours(space_id))
         )
-        members = all_rows(await run.retry_until_available(lambda: self._spaces.members(space.id)))
+        members = await run.retry_until_available(lambda: self._spaces.members(space.id))
         messages = await run.retry_until_available(lambda: self._spaces.history(space.id, limit))
         people: list[JSON] = []
         for member in members:

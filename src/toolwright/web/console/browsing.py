@@ -5,11 +5,9 @@ from typing import Final, Generic, TypeVar
 
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import BrokenRow, Rows, broken_rows, ended_early
 from toolwright.core.errors import Forbidden
 from toolwright.core.json_value import JSON
-from toolwright.core.limits import PageLimit
-from toolwright.core.text import brief
+from toolwright.core.limits import PageLimit, ended_early
 from toolwright.web.console.tool_ui.parts import json_block
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, link, plain_text
@@ -54,18 +52,15 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
 
 async def read_short(
     read: Callable[[int, int], Awaitable[Sequence[T]]], limit: int, offset: int, short: Callable[[T], T]
-) -> Rows[T]:
+) -> Sequence[T]:
     """Read up to `limit` rows in small batches and shorten each row, so that few large rows are in memory at once."""
     rows = list[T]()
-    broken = list[BrokenRow]()
-    while len(rows) + len(broken) < limit:
-        have = len(rows) + len(broken)
-        page = await read(PageLimit(limit - have), offset + have)
+    while len(rows) < limit:
+        page = await read(PageLimit(limit - len(rows)), offset + len(rows))
         rows += map(short, page)
-        broken += broken_rows(page)
         if not ended_early(page):
             break
-    return Rows(rows, broken)
+    return rows
 
 
 class Listing(Generic[T]):
@@ -111,8 +106,6 @@ class Listing(Generic[T]):
             self._draw_page(rows)
 
     def _draw_page(self, rows: Sequence[T]) -> None:
-        for broken in broken_rows(rows)[:3]:
-            plain_text(brief(broken.sentence, 300), "p", "error")
         if not rows:
             self._empty()
             return

@@ -7,9 +7,8 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.json_value import JSONObject
-from toolwright.core.limits import ALL_ROWS, PageLimit
+from toolwright.core.limits import ALL_ROWS, PageLimit, ended_early
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import RunStatus
 from toolwright.web.answers import (
@@ -19,7 +18,6 @@ from toolwright.web.answers import (
     Responses,
     answer,
     answers,
-    broken_json,
     failures,
     listed,
 )
@@ -39,7 +37,7 @@ from toolwright.wire.run import (
     sent_prompt_json,
 )
 from toolwright.wire.server import StreamToken
-from toolwright.wire.shape import Absent, BrokenItem, Shape
+from toolwright.wire.shape import Absent, Shape
 
 router = noun("/api/runs", "runs")
 _EVENTS: dict[str, Any] = {  # part of an OpenAPI document
@@ -58,7 +56,6 @@ class FullRunAnswer(Shape):
     """A run with all of its fields, or only the fields that the caller may see."""
 
     run: Run | RunProgress
-    broken: Absent[list[BrokenItem]] = None
     more: Absent[Literal[True]] = Field(
         None,
         description="Some large messages are omitted: `GET /api/threads/:id/messages?runId=` has them.",
@@ -110,9 +107,8 @@ async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> ApiResp
         return answer({"run": run_status_json(run)})
     steps = await serving.runtime.runs.steps(run_id, PageLimit(ALL_ROWS))
     messages = await serving.runtime.runs.messages(run_id, PageLimit(ALL_ROWS))
-    broken = Rows((), [*broken_rows(steps), *broken_rows(messages)])
     more: JSONObject = {"more": True} if ended_early(steps) or ended_early(messages) else {}
-    return answer({"run": run_with_steps(run, steps, messages), **broken_json(broken), **more})
+    return answer({"run": run_with_steps(run, steps, messages), **more})
 
 
 @router.get("/{run_id}/prompts", responses=answers(PromptList, "The prompts that were sent.", errors=(404,)))

@@ -6,9 +6,8 @@ from fastapi import Depends, Query
 from pydantic import AfterValidator, Field, JsonValue
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import sliced
 from toolwright.core.json_value import JSON, JSONObject, characters
-from toolwright.core.limits import PAGE_BYTES, PageLimit
+from toolwright.core.limits import PAGE_BYTES, Page, PageLimit
 from toolwright.core.spaces import DeliveryOrder, SpaceFields, SpaceKind
 from toolwright.core.spaces import Member as MemberRow
 from toolwright.core.spaces import Space as SpaceRow
@@ -21,7 +20,6 @@ from toolwright.web.answers import (
     ListShape,
     answer,
     answers,
-    broken_json,
     listed,
     page_json,
 )
@@ -164,7 +162,7 @@ async def list_spaces(
     """List spaces, oldest first. A person sees the spaces they are a member of, and the public ones."""
     spaces = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
     entries, ended = page_json(spaces, space_json)
-    return answer({"spaces": entries, "smartSpaces": entries, **broken_json(spaces), **ended})
+    return answer({"spaces": entries, "smartSpaces": entries, **ended})
 
 
 @router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
@@ -198,7 +196,7 @@ async def list_members(
 ) -> ApiResponse:
     """List the members of a space, in the order in which they joined."""
     await serving.permits.in_space(caller, space_id)
-    members = sliced(await serving.runtime.spaces.members(space_id), limit, offset)
+    members = Page((await serving.runtime.spaces.members(space_id))[offset : offset + limit])
     entries: list[JSON] = []
     size = 0
     for one in members:
@@ -208,7 +206,7 @@ async def list_members(
         entries.append(await _member(serving.runtime, one))
         size += characters(entries[-1])
     ended: JSONObject = {"more": True} if members.more else {}
-    return answer({"members": entries, **broken_json(members), **ended})
+    return answer({"members": entries, **ended})
 
 
 @router.post(

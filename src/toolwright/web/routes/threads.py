@@ -10,7 +10,6 @@ from pydantic import Field, JsonValue
 from starlette.responses import StreamingResponse
 
 from toolwright.core.agents.prompt import Env
-from toolwright.core.broken_rows import sliced
 from toolwright.core.env.env import EnvInput, read_env, stored_only
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files import File as FileRow
@@ -436,7 +435,7 @@ async def list_files(
     """List the thread's files by path."""
     await serving.permits.thread(caller, thread_id)
     files = await serving.runtime.files.list(thread_id)
-    return listed("files", sliced(files, limit, offset), file_json)
+    return listed("files", files[offset : offset + limit], file_json)
 
 
 @files_router.get(

@@ -5,6 +5,7 @@ fast as handwritten code.
 
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Names
+from contextlib import suppress
 from dataclasses import fields
 from datetime import timedelta
 from functools import cached_property
@@ -24,39 +25,32 @@ from toolwright.adapters.store.engine.codecs import (
 )
 from toolwright.adapters.store.engine.columns import Columns, Instant, Json, is_nullable
 from toolwright.adapters.store.engine.program import Statement
-from toolwright.core.broken_rows import BrokenRow, Rows
+from toolwright.core.broken_rows import BrokenRow
 from toolwright.core.errors import RowBroken
+from toolwright.core.limits import Page
 
 T = TypeVar("T")
 V = TypeVar("V", contravariant=True)
+ADVICE = "Run `toolwright doctor`, which names all broken rows."
 UNREADABLE = (*MISSHAPEN, RecursionError, OverflowError)
 
 
 class Reader(Generic[T]):
-    """Converts rows with these columns to values. `id` is the column that identifies a row in error reports."""
+    """Converts rows with these columns to values."""
 
     def __init__(
         self,
         table: Table,
         convert: Callable[[Row], T],
-        id: str = "id",
         columns: Sequence[ColumnElement[Any]] | None = None,  # of any types
     ) -> None:
         self.table = table
         self.query = select(*(table.columns if columns is None else columns))
         self.read = convert  # raises `UnreadableColumn`
-        self._id = id
 
-    def each(self, rows: Sequence[Row]) -> Rows[T]:
-        """Return the values of the rows, and the broken rows."""
-        values: list[T] = []
-        broken: list[BrokenRow] = []
-        for row in rows:
-            try:
-                values.append(self.read(row))
-            except UnreadableColumn as error:
-                broken.append(self._broken(row, error))
-        return Rows(values, broken)
+    def page(self, rows: Sequence[Row]) -> Page[T]:
+        """Return the values of the rows of a list. Raises `RowBroken` if one is broken."""
+        return Page(map(self._one, rows))
 
     def all(self, rows: Sequence[Row]) -> list[T]:
         """Return the values of the rows. Raises `RowBroken` if one is broken."""
@@ -66,23 +60,35 @@ class Reader(Generic[T]):
         """Return the value of the first row, or None. Raises `RowBroken`."""
         return self._one(rows[0]) if rows else None
 
+    def readable(self, rows: Sequence[Row]) -> list[T]:
+        """Return the values of the rows without the broken ones, which must not stop work on the others."""
+        values: list[T] = []
+        for row in rows:
+            with suppress(UnreadableColumn):
+                values.append(self.read(row))
+        return values
+
+    def broken(self, rows: Sequence[Row]) -> list[BrokenRow]:
+        """Return the broken rows, each with its invalid column."""
+        broken: list[BrokenRow] = []
+        for row in rows:
+            try:
+                self.read(row)
+            except UnreadableColumn as error:
+                broken.append(self._broken(row, error))
+        return broken
+
     def _one(self, row: Row) -> T:
         try:
             return self.read(row)
         except UnreadableColumn as error:
-            raise RowBroken(self._broken(row, error).sentence) from None
+            raise RowBroken(f"{self._broken(row, error).sentence} {ADVICE}") from None
 
     def _broken(self, row: Row, error: UnreadableColumn) -> BrokenRow:
         names = self.query.selected_columns.keys()
         columns = dict(zip(names, row, strict=False))
         key = " and ".join(f"{each.name} {columns[each.name]!r}" for each in self.table.primary_key.columns)
-        return BrokenRow(
-            table=self.table.name,
-            id=str(columns[self._id]),
-            key=key,
-            column=names[error.column],
-            why=error.why,
-        )
+        return BrokenRow(table=self.table.name, key=key, column=names[error.column], why=error.why)
 
 
 class RowWriter(Protocol[V]):
@@ -102,7 +108,6 @@ class Mapping(Reader[T]):
         self,
         table: Table,
         kind: type[T],
-        id: str = "id",
         *,
         columns: Sequence[ColumnElement[Any]] | None = None,  # of any types
         names: Names[str, str] | None = None,
@@ -114,7 +119,7 @@ class Mapping(Reader[T]):
         self._names, self._derived, self._rest = names or {}, derived or {}, rest_field
         self._fields = {each.name for each in fields(cast("Any", kind))}  # a dataclass
         self._makers: dict[tuple[Statement, tuple[str, ...]], Callable[..., Values]] = {}
-        super().__init__(table, self._read_first, id, columns)
+        super().__init__(table, self._read_first, columns)
 
     @cached_property
     def params(self) -> RowWriter[T]:
@@ -230,7 +235,7 @@ class Mapping(Reader[T]):
         return f"{field}={absent!r} if {lies} is None else {expression}"
 
 
-def plain(table: Table, id: str = "id") -> Reader[Row]:
+def plain(table: Table) -> Reader[Row]:
     """Return the reader of a table whose rows are validated but not converted to values."""
     validator = Columns(tuple(table.columns))
 
@@ -239,7 +244,7 @@ def plain(table: Table, id: str = "id") -> Reader[Row]:
         validator.check_values(row)
         return row
 
-    return Reader(table, read, id)
+    return Reader(table, read)
 
 
 def _compiled(text: Sequence[str], space: dict[str, object]) -> object:

@@ -26,10 +26,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Param, Params, Row, Values, size_of
 from toolwright.adapters.store.engine.outcome import UnitResult
-from toolwright.core.broken_rows import Rows
 from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.units import Committed, Conflict, Unit
-from toolwright.core.limits import PAGE_BYTES, PageLimit
+from toolwright.core.limits import PAGE_BYTES, Page, PageLimit
 from toolwright.core.value import Value
 
 RowQuery: TypeAlias = sa.Select[*tuple[Any, ...]]  # a query of any row shape
@@ -289,7 +288,7 @@ class Driver(Protocol):
 async def read_rows(
     driver: Driver, convert: Callable[[Sequence[Row]], T], statement: Statement, params: Params
 ) -> T:
-    """Run one query and convert its rows with `made`: a mapping's `each`, `all` or `first`, or another function.
+    """Run one query and convert its rows with `made`: a mapping's `page`, `all` or `first`, or another function.
 
     If the `limit` is a `PageLimit`, drivers fetch only as many rows as fit into `PAGE_BYTES`.
     """
@@ -306,5 +305,5 @@ async def read_rows(
 
 def _note_end(page: object, rows: Sequence[Row]) -> None:
     """Mark a page of rows as truncated."""
-    if isinstance(page, Rows):
-        cast("Rows[object]", page).more = sum(map(size_of, rows)) >= PAGE_BYTES
+    if isinstance(page, Page):
+        cast("Page[object]", page).more = sum(map(size_of, rows)) >= PAGE_BYTES

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.migrate import migrate
-from toolwright.adapters.store.opening import PAGE, broken_in, queries
+from toolwright.adapters.store.opening import PAGE, queries
 from toolwright.adapters.store.postgres.connection import (
     FAULTS,
     Connection,
@@ -189,7 +189,7 @@ async def inspect_postgres(url: str) -> list[BrokenRow]:
                 cursor = f"rows_{n}"
                 await connection.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {sql}")
                 while page := await connection.fetch(f"FETCH {PAGE} FROM {cursor}"):
-                    found += broken_in(reader, [tuple(row) for row in page])
+                    found += reader.broken([tuple(row) for row in page])
                 await connection.execute(f"CLOSE {cursor}")
             await connection.execute("COMMIT")
         finally:

@@ -75,13 +75,13 @@ def _check_mind(effect: effects.CheckMind, sql: Statements) -> Steps:
 def _mind_rows(kind: effects.MindKind, rows: Sequence[Row]) -> Mapping[str, object]:
     match kind:
         case "goals":
-            return {goal.id: goal for goal in GOALS.each(rows)}
+            return {goal.id: goal for goal in GOALS.readable(rows)}
         case "memories":
-            return {memory.key: memory for memory in MEMORIES.each(rows)}
+            return {memory.key: memory for memory in MEMORIES.readable(rows)}
         case "plans":
-            return {plan.id: plan for plan in PLANS.each(rows)}
+            return {plan.id: plan for plan in PLANS.readable(rows)}
         case "blocks":
-            return {block.label: block for block in OWN_BLOCKS.each(rows)}
+            return {block.label: block for block in OWN_BLOCKS.readable(rows)}
         case "links":
             return {effects.link_key(agent_id, label): None for agent_id, label in rows}
 

@@ -202,7 +202,7 @@ def without_orphans(unit: Advance, sql: Statements) -> Generator[Ops, list[Row],
     if not (yield from deleted):
         return unit
     rows = yield [Op(sql.agents.find_call, {"call_id": call_id}) for call_id in pending_calls(unit)]
-    stored = CALLS.each([row for row in rows if row])
+    stored = CALLS.readable([row for row in rows if row])
     return without_late_results(unit, stored, (yield from _messages(_placed(unit, stored), sql)))
 
 
@@ -215,7 +215,7 @@ def cancel_late_calls(
     """
     result = long_text_or_none(RESULT)
     rows = yield Op(statement, {**params, "result": result, "at": micros(unit.at)})
-    calls = sorted(CALLS.each(rows), key=lambda each: (each.thread_id, each.created_at, each.id))
+    calls = sorted(CALLS.readable(rows), key=lambda each: (each.thread_id, each.created_at, each.id))
     for thread_id, some in groupby(calls, lambda each: each.thread_id):
         its = list(some)
         [(last, agent)] = yield Op(sql.touch, {"thread_id": thread_id, "more": len(its)}, "thread")
@@ -249,4 +249,4 @@ def _messages(
         for call_id, space_id in places
     ]
     rows: list[Row] = (yield ops) if ops else []
-    return {each.id: each for each in SPACE_MESSAGES.each([row for row in rows if row])}
+    return {each.id: each for each in SPACE_MESSAGES.readable([row for row in rows if row])}

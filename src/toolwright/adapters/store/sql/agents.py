@@ -55,7 +55,7 @@ from toolwright.adapters.store.sql.memory import (
     blocks,
     passage_keepers,
     passages,
-    readable_blocks,
+    visible_blocks,
 )
 from toolwright.adapters.store.sql.messages import IS_PENDING, calls
 from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, owned_by, plans
@@ -63,7 +63,6 @@ from toolwright.adapters.store.sql.threads import sign_outs, threads, wakes
 from toolwright.core.agents.agent import keeper_of
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
-from toolwright.core.broken_rows import Rows
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.mcp.servers import McpDefinition
 
@@ -81,7 +80,7 @@ mcp_definitions = Table(
 )
 
 
-MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition, "tool")
+MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition)
 _MIND = 0x6D696E64  # distinguishes these Postgres advisory locks from others
 
 
@@ -130,9 +129,9 @@ class SqlMcp:
         return await read_rows(self._driver, _in_order, self._sql.definitions, {"agent_id": agent_id})
 
 
-def _in_order(rows: Sequence[Row]) -> Rows[McpDefinition]:
+def _in_order(rows: Sequence[Row]) -> list[McpDefinition]:
     """Sort definitions by server and tool. Names are stored as JSON, which the databases would sort differently."""
-    definitions = MCP_DEFINITIONS.each(rows)
+    definitions = MCP_DEFINITIONS.readable(rows)
     definitions.sort(key=lambda each: (each.server, each.tool))
     return definitions
 
@@ -165,7 +164,6 @@ _of = agent_revisions.c
 AGENTS = Mapping(
     agent_revisions,
     ConfiguredAgent,
-    "agent_id",
     columns=(
         *(_of.agent_id, _of.name, _of.revision, _of.description, _of.config, _of.created_at),
         _of.created_at.label("updated_at"),
@@ -330,7 +328,7 @@ class SqlAgents:
 
     async def agents(self, *, limit: int = 50, offset: int = 0) -> Sequence[ConfiguredAgent]:
         return await read_rows(
-            self._driver, AGENTS.each, self._sql.agents, {"limit": limit, "offset": offset}
+            self._driver, AGENTS.page, self._sql.agents, {"limit": limit, "offset": offset}
         )
 
     async def orphans(self, *, limit: int = 100) -> Sequence[str]:
@@ -350,7 +348,7 @@ class SqlAgents:
         return sorted(await read_rows(self._driver, _ids, statement, params))
 
     async def blocks(self, agent_id: str) -> Sequence[Block]:
-        return await self._driver.snapshot(lambda: readable_blocks(agent_id, self._memory))
+        return await self._driver.snapshot(lambda: visible_blocks(agent_id, self._memory))
 
     async def passage(self, agent_id: str, passage_id: str) -> Passage | None:
         this: Params = {"agent_id": agent_id, "id": passage_id}
@@ -358,27 +356,27 @@ class SqlAgents:
 
     async def passages(self, agent_id: str, *, limit: int = 50, offset: int = 0) -> Sequence[Passage]:
         page: Params = {"agent_id": agent_id, "limit": limit, "offset": offset}
-        return await read_rows(self._driver, PASSAGES.each, self._memory.passages, page)
+        return await read_rows(self._driver, PASSAGES.page, self._memory.passages, page)
 
     async def matches(self, agent_id: str, query: Query, *, limit: int) -> Sequence[Passage]:
         statement, params = self._memory.search(agent_id, query)
         this: Params = {**params, "agent_id": agent_id, "limit": limit}
-        return await read_rows(self._driver, PASSAGES.each, statement, this)
+        return await read_rows(self._driver, PASSAGES.page, statement, this)
 
     async def passages_of(self, agent_id: str, ids: Sequence[str]) -> Sequence[Passage]:
         if not ids:
             return []
         this: Params = {"agent_id": agent_id, **{f"id_{n}": each for n, each in enumerate(ids)}}
-        return await read_rows(self._driver, PASSAGES.each, self._memory.passages_of(len(ids)), this)
+        return await read_rows(self._driver, PASSAGES.page, self._memory.passages_of(len(ids)), this)
 
     async def vectors(
         self, agent_id: str, *, before: int | None = None, limit: int
     ) -> Sequence[PlacedVector]:
         this: Params = {"agent_id": agent_id, "limit": limit}
         if before is None:
-            return await read_rows(self._driver, VECTORS.each, self._memory.newest_vectors, this)
+            return await read_rows(self._driver, VECTORS.page, self._memory.newest_vectors, this)
         return await read_rows(
-            self._driver, VECTORS.each, self._memory.vectors_before, {**this, "before": before}
+            self._driver, VECTORS.page, self._memory.vectors_before, {**this, "before": before}
         )
 
     async def unembedded(self, embedder: str, *, after: int, limit: int) -> Sequence[tuple[int, Passage]]:
@@ -388,7 +386,7 @@ class SqlAgents:
 
 def _placed(rows: Sequence[Row]) -> list[tuple[int, Passage]]:
     """Return passages with their place, which is the first column. Broken rows are skipped."""
-    return [(int(row[0]), passage) for row in rows for passage in PASSAGES.each([row])]
+    return [(int(row[0]), passage) for row in rows for passage in PASSAGES.readable([row])]
 
 
 def _ids(rows: Sequence[Row]) -> list[str]:

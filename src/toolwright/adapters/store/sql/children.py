@@ -272,7 +272,7 @@ class SqlChildren:
 
     async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
         page: Params = {"thread_id": thread_id, "limit": limit, "offset": offset}
-        return await read_rows(self._driver, THREADS.each, self._sql.children, page)
+        return await read_rows(self._driver, THREADS.page, self._sql.children, page)
 
     async def living(self, thread_id: str) -> dict[str, int]:
         params: Params = {"thread_id": thread_id}

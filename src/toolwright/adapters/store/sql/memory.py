@@ -26,7 +26,6 @@ from toolwright.adapters.store.engine.program import (
     string,
 )
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
-from toolwright.core.broken_rows import Rows
 
 PASSAGES_EACH = 2**32
 """Number of places reserved for each owner of passages."""
@@ -101,8 +100,8 @@ def coded(text: str, agent_id: str) -> str:
 _linked = sa.exists().where(
     block_links.c.agent_id == blocks.c.agent_id, block_links.c.label == blocks.c.label
 )
-BLOCKS = Mapping(blocks, Block, "label", columns=(*blocks.columns, _linked.label("is_shared")))
-OWN_BLOCKS = Mapping(blocks, Block, "label")
+BLOCKS = Mapping(blocks, Block, columns=(*blocks.columns, _linked.label("is_shared")))
+OWN_BLOCKS = Mapping(blocks, Block)
 """Blocks of one agent, without their other readers."""
 PASSAGES = Mapping(
     passages, Passage, columns=[each for each in passages.columns if each.name not in _SEARCHED]
@@ -247,10 +246,10 @@ def _literal(word: str) -> str:
     return word
 
 
-def readable_blocks(agent_id: str, sql: MemoryQueries) -> Reading[Rows[Block]]:
+def visible_blocks(agent_id: str, sql: MemoryQueries) -> Reading[list[Block]]:
     """Return the blocks that an agent reads, by label, then by owner."""
     own_rows = yield Op(sql.own_blocks, {"agent_id": agent_id})
     linked = yield Op(sql.linked_blocks, {"agent_id": agent_id})
-    rows = BLOCKS.each([*own_rows, *linked])
+    rows = BLOCKS.all([*own_rows, *linked])
     rows.sort(key=lambda block: (block.label, block.agent_id))
     return rows

@@ -172,7 +172,7 @@ message_versions = sa.Table(
 )
 
 MESSAGES = Mapping(messages, Message, rest_field="body")
-MESSAGE_VERSIONS = Mapping(message_versions, MessageVersion, "seq", rest_field="body")
+MESSAGE_VERSIONS = Mapping(message_versions, MessageVersion, rest_field="body")
 
 
 IN_PASSING: frozenset[CallStatus] = frozenset({"created", "running", "done"})
@@ -304,5 +304,5 @@ class SqlOffers:
 def _offers(rows: Sequence[Row]) -> list[Offer]:
     """Return the available calls of the rows. Broken rows are left out, so that they do not block others."""
     return [
-        Offer(call=call, agent=row[-2], traceparent=row[-1]) for row in rows for call in CALLS.each([row])
+        Offer(call=call, agent=row[-2], traceparent=row[-1]) for row in rows for call in CALLS.readable([row])
     ]

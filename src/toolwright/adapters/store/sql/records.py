@@ -110,11 +110,11 @@ signing_keys = sa.Table(
 )
 
 GOALS = Mapping(goals, Goal)
-MEMORIES = Mapping(memories, Memory, "key")
+MEMORIES = Mapping(memories, Memory)
 PLANS = Mapping(plans, Plan)
 FRONT_ENDS = Mapping(clients, FrontEnd)
-MCP_TASKS = Mapping(mcp_tasks, McpTask, "call_id")
-SIGNING_KEYS = Mapping(signing_keys, SigningKey, "name")
+MCP_TASKS = Mapping(mcp_tasks, McpTask)
+SIGNING_KEYS = Mapping(signing_keys, SigningKey)
 
 RECORDS: dict[type[Record], Mapping[Any]] = {  # of each class
     each.kind: each for each in (GOALS, MEMORIES, PLANS, FRONT_ENDS, MCP_TASKS, SIGNING_KEYS)
@@ -171,9 +171,9 @@ class SqlRecords:
     ) -> Sequence[R]:
         sql, page = record_statements(self._driver.dialect, kind), Params(limit=limit, offset=offset)
         if owner is None:
-            return await read_rows(self._driver, RECORDS[kind].each, sql.page, page)
+            return await read_rows(self._driver, RECORDS[kind].page, sql.page, page)
         page[kind.STORED.owner] = owner
-        return await read_rows(self._driver, RECORDS[kind].each, sql.page_of_owner, page)
+        return await read_rows(self._driver, RECORDS[kind].page, sql.page_of_owner, page)
 
 
 def key_params(kind: type[Record], key: Sequence[str]) -> Params:

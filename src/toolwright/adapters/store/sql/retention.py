@@ -269,7 +269,7 @@ class SqlRetention:
 
     async def idle(self, before: datetime, after: str, limit: int) -> Sequence[Thread]:
         page: Params = {"before": micros(before), "after": after, "limit": limit}
-        return await read_rows(self._driver, THREADS.each, self._sql.idle, page)
+        return await read_rows(self._driver, THREADS.readable, self._sql.idle, page)
 
     async def has_rows_left(self) -> bool:
         return bool(await read_rows(self._driver, list, self._sql.left, {}))

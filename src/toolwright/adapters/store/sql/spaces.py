@@ -22,6 +22,7 @@ from toolwright.adapters.store.engine.program import (
 )
 from toolwright.adapters.store.sql.threads import NOT_OVER, counters, entities, inbox, runs, threads, wakes
 from toolwright.core.json_value import dumps_unescaped
+from toolwright.core.limits import Page
 from toolwright.core.spaces import (
     DeliveryOrder,
     EntityType,
@@ -124,10 +125,10 @@ space_events = sa.Table(
 
 
 SPACES = Mapping(spaces, Space)
-MEMBERS = Mapping(members, Member, "entity_id")
+MEMBERS = Mapping(members, Member)
 SPACE_MESSAGES = Mapping(space_messages, SpaceMessage)
-REACTIONS = Mapping(reactions, Reaction, "message_id")
-SPACE_EVENTS = Mapping(space_events, Event, "n")
+REACTIONS = Mapping(reactions, Reaction)
+SPACE_EVENTS = Mapping(space_events, Event)
 
 
 EVENTS = "space_events"
@@ -365,8 +366,8 @@ class SqlSpaces:
     ) -> Sequence[Space]:
         page: Params = {"limit": limit, "offset": offset}
         if seen_by is None:
-            return await read_rows(self._driver, SPACES.each, self._sql.spaces, page)
-        return await read_rows(self._driver, SPACES.each, self._sql.spaces_of, {**page, "entity_id": seen_by})
+            return await read_rows(self._driver, SPACES.page, self._sql.spaces, page)
+        return await read_rows(self._driver, SPACES.page, self._sql.spaces_of, {**page, "entity_id": seen_by})
 
     async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
         params: Params = {"entity_id": entity_id, "limit": limit}
@@ -383,7 +384,7 @@ class SqlSpaces:
         return await read_rows(self._driver, MEMBERS.all, self._sql.memberships, {"entity_id": entity_id})
 
     async def members(self, space_id: str) -> Sequence[Member]:
-        return await read_rows(self._driver, MEMBERS.each, self._sql.members, {"space_id": space_id})
+        return await read_rows(self._driver, MEMBERS.page, self._sql.members, {"space_id": space_id})
 
     async def member(self, space_id: str, entity_id: str) -> Member | None:
         params: Params = {"space_id": space_id, "entity_id": entity_id}
@@ -395,24 +396,24 @@ class SqlSpaces:
         params: Params = {"space_id": space_id, "limit": limit}
         if after is not None:
             return await read_rows(
-                self._driver, SPACE_MESSAGES.each, self._sql.after, {**params, "after": after}
+                self._driver, SPACE_MESSAGES.page, self._sql.after, {**params, "after": after}
             )
         if before is None:
             return await self.newest(space_id, limit, 0)
         rows = await read_rows(
-            self._driver, SPACE_MESSAGES.each, self._sql.before, {**params, "before": before}
+            self._driver, SPACE_MESSAGES.page, self._sql.before, {**params, "before": before}
         )
-        return rows.with_rows(rows[::-1])
+        return Page(rows[::-1], more=rows.more)
 
     async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
         params: Params = {"space_id": space_id, "limit": limit, "offset": offset}
-        rows = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.newest, params)
-        return rows.with_rows(rows[::-1])
+        rows = await read_rows(self._driver, SPACE_MESSAGES.page, self._sql.newest, params)
+        return Page(rows[::-1], more=rows.more)
 
     async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
         params: Params = {"id": message_id, "limit": limit}
-        rows = await read_rows(self._driver, SPACE_MESSAGES.each, self._sql.answers, params)
-        return rows.with_rows(rows[::-1])
+        rows = await read_rows(self._driver, SPACE_MESSAGES.page, self._sql.answers, params)
+        return Page(rows[::-1], more=rows.more)
 
     async def message(self, message_id: str) -> SpaceMessage | None:
         return await read_rows(self._driver, SPACE_MESSAGES.first, self._sql.message, {"id": message_id})
@@ -421,7 +422,7 @@ class SqlSpaces:
         if not message_ids:
             return []
         ids: Params = {f"id_{i}": one for i, one in enumerate(message_ids)}
-        return await read_rows(self._driver, REACTIONS.each, self._sql.reactions(len(message_ids)), ids)
+        return await read_rows(self._driver, REACTIONS.page, self._sql.reactions(len(message_ids)), ids)
 
     async def caused(self, run_id: str, author: str) -> bool:
         params: Params = {"run_id": run_id, "author": author}

@@ -77,8 +77,8 @@ sign_outs = Table(
 )
 
 
-FILES = Mapping(files, File, "path", derived={"folded": lambda file: fold(file.path)})
-ENV = Mapping(env, EnvRow, "name")
+FILES = Mapping(files, File, derived={"folded": lambda file: fold(file.path)})
+ENV = Mapping(env, EnvRow)
 ENTITIES = Mapping(entities, Entity)
 
 
@@ -275,9 +275,9 @@ def family_of(first: Any) -> Any:  # SQLAlchemy queries
 
 THREADS = Mapping(threads, Thread)
 RUNS = Mapping(runs, Run)
-STEPS = Mapping(steps, Step, "number")
-COMPACTIONS = Mapping(compactions, Compaction, "number")
-SENT_TEXTS = Mapping(sent_texts, SentText, "digest")
+STEPS = Mapping(steps, Step)
+COMPACTIONS = Mapping(compactions, Compaction)
+SENT_TEXTS = Mapping(sent_texts, SentText)
 
 
 inbox = sa.Table(
@@ -371,7 +371,7 @@ commits = sa.Table(
 )
 
 
-INBOX = Mapping(inbox, InboxEvent, "event_id")
-WAKES = Mapping(wakes, Wake, "thread_id")
-NODES = Mapping(nodes, Node, "id")
-EVENTS = Mapping(events, Event, "n")
+INBOX = Mapping(inbox, InboxEvent)
+WAKES = Mapping(wakes, Wake)
+NODES = Mapping(nodes, Node)
+EVENTS = Mapping(events, Event)

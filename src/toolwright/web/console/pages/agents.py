@@ -8,7 +8,6 @@ from urllib.parse import quote
 from nicegui import ui
 
 from toolwright.core.agents.agent import Agent
-from toolwright.core.broken_rows import Rows, broken_rows, sliced
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_DESCRIPTION
 from toolwright.core.text import brief, quantity
@@ -284,10 +283,10 @@ class _Agents:
         fitting = [
             each for each in every if self._filter in f"{each.agent.name} {each.agent.description}".casefold()
         ]
-        return await self._rows(sliced(Rows(fitting, broken_rows(every)), limit, offset))
+        return await self._rows(fitting[offset : offset + limit])
 
     async def _rows(self, agents: Sequence[AgentView]) -> Sequence[_Row]:
-        return Rows([await self._row(each) for each in agents], broken_rows(agents))
+        return [await self._row(each) for each in agents]
 
     async def _row(self, view: AgentView) -> _Row:
         active = await self._visit.runtime.agents.usable(view.agent.id)

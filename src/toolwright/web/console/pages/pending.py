@@ -11,9 +11,8 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.element import Element
 
-from toolwright.core.broken_rows import broken_rows, ended_early
 from toolwright.core.errors import NotFound, StoreError
-from toolwright.core.limits import PageLimit
+from toolwright.core.limits import PageLimit, ended_early
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import OPEN, Call, CallStatus, is_over
@@ -141,7 +140,7 @@ async def read_again(visit: Visit, call: Call) -> Call | None:
         row = next((each for each in rows if each.id == call.id), None)
         if row is not None or (len(rows) < _READ and not ended_early(rows)):
             return row
-        place += len(rows) + len(broken_rows(rows))
+        place += len(rows)
     return None
 
 

@@ -29,7 +29,6 @@ from toolwright.web.console.runs.facts import (
     Rows,
     agent_name,
     choice_filter,
-    draw_broken,
     joined,
     page_of,
     pager,
@@ -199,7 +198,6 @@ class RunView:
         await self._timeline.draw()
         self._writing.clear()
         with self._empty.clear():
-            draw_broken(self._course.broken)
             if not self._course.numbers:
                 nothing("Nothing has happened yet.", "Steps appear here as they are executed.")
 
@@ -333,7 +331,6 @@ class RunList:
         self._names: dict[str, str] = {}
         self._lost = plain_text(LOST, "div", "note")
         self._lost.set_visibility(False)
-        self._broken = box("div")
         self._empty = box("div")
         self._rows = Rows[Run](_open_row, self._draw_row)
         self._pager = box("div")
@@ -365,8 +362,6 @@ class RunList:
             self._names[agent_id] = await agent_name(self._visit, agent_id)
         self._rows.show({each.id: each for each in runs[:PAGE]})
         self._draw_footer(empty=not runs, more=len(runs) > PAGE)
-        with self._broken.clear():
-            draw_broken(runs)
 
     def _draw_footer(self, *, empty: bool, more: bool) -> None:
         with self._empty.clear():

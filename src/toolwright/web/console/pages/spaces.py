@@ -6,7 +6,6 @@ from typing import Final, cast
 
 from nicegui import ui
 
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces import Space, SpaceKind
 from toolwright.core.text import quantity
@@ -69,7 +68,7 @@ class SpaceList:
     async def _read(self) -> None:
         visit, caller = self._visit, self._visit.caller
         seen_by = None if caller.kind == "service" else caller.entity_id
-        spaces = all_rows(await visit.runtime.spaces.list(PAGE + 1, self._offset, seen_by=seen_by))
+        spaces = await visit.runtime.spaces.list(PAGE + 1, self._offset, seen_by=seen_by)
         unread = await unread_of(visit)
         self._list.clear()
         with self._list:
@@ -92,7 +91,7 @@ async def unread_of(visit: Visit) -> Mapping[str, int]:
     if me is None:
         return {}
     read = {each.space_id: each.read_seq for each in await visit.runtime.spaces.memberships(me)}
-    spaces = all_rows(await visit.runtime.spaces.list(200, seen_by=me))
+    spaces = await visit.runtime.spaces.list(200, seen_by=me)
     return {
         each.id: each.seq - read[each.id] for each in spaces if each.id in read and each.seq > read[each.id]
     }
@@ -112,7 +111,7 @@ def _draw_space(space: Space, unread: int | None) -> None:
 
 async def _draw_speaker(visit: Visit) -> None:
     """Render the selection of a person to speak as."""
-    people = all_rows(await people_of(visit, 200))
+    people = await people_of(visit, 200)
     names = {each.id: name_of(each) for each in people}
     chosen = visit.speaker_id if visit.speaker_id in names else None
 

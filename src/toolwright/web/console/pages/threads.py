@@ -6,7 +6,6 @@ from typing import Final
 
 from nicegui import ui
 
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.results import Attachment
 from toolwright.core.text import brief, quantity
@@ -206,7 +205,7 @@ async def _draw_list(visit: Visit) -> None:
     threads = await read_short(
         read, PAGE + 1, (page - 1) * PAGE, lambda thread: changed(thread, arguments=None)
     )
-    page_threads = all_rows(threads)[:PAGE]
+    page_threads = threads[:PAGE]
     if not page_threads:
         nothing("No threads yet.", "In a thread you talk to one agent.")
         return
@@ -240,7 +239,7 @@ async def ask_for_thread(visit: Visit) -> None:
     """Ask for the agent and the first message, and create the thread."""
     names: dict[str, str] = {}
     if visit.is_service:
-        agents = all_rows(await visit.runtime.agents.list(MOST_AGENTS))
+        agents = await visit.runtime.agents.list(MOST_AGENTS)
         names = {each.id: brief(each.name, 100) for each in agents}
     preset = visit.query.get("agent", "")
     dialog = ui.dialog()

@@ -7,7 +7,6 @@ from typing import Final
 
 from nicegui import ui
 
-from toolwright.core.broken_rows import Rows, all_rows, broken_rows
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.spaces import Entity
 from toolwright.web.console.browsing import check_service
@@ -37,12 +36,12 @@ async def people_of(visit: Visit, limit: int, offset: int = 0) -> Sequence[Entit
     """Return a page of the app's people, oldest first."""
     agents = await visit.runtime.agents.list(MOST_AGENTS)
     rows = await visit.runtime.entities.list(limit, len(agents) + offset)
-    return Rows([each for each in rows if each.type == "human"], broken_rows(rows))
+    return [each for each in rows if each.type == "human"]
 
 
 async def guests_of(visit: Visit, space_id: str) -> Sequence[Guest]:
     """Return the members of the space, in the order of joining, without deleted ones."""
-    members = all_rows(await visit.runtime.spaces.members(space_id))
+    members = await visit.runtime.spaces.members(space_id)
     entities = [await visit.runtime.spaces.entity(each.entity_id) for each in members]
     return [
         Guest(entity_id=each.id, name=name_of(each), is_agent=each.type == "agent")
@@ -89,10 +88,8 @@ async def choose_members(visit: Visit, space_id: str) -> None:
     check_service(visit)
     guests = await guests_of(visit, space_id)
     members = {guest.entity_id for guest in guests}
-    agents = {
-        agent.entity_id: f"{agent.name} (agent)" for agent in all_rows(await visit.runtime.agents.list(MOST))
-    }
-    people = {each.id: name_of(each) for each in all_rows(await people_of(visit, MOST))}
+    agents = {agent.entity_id: f"{agent.name} (agent)" for agent in await visit.runtime.agents.list(MOST)}
+    people = {each.id: name_of(each) for each in await people_of(visit, MOST)}
     others = {id_: name for id_, name in (people | agents).items() if id_ not in members}
     with opened(visit, "Members") as dialog:
         with box("div", "list"):

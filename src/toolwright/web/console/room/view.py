@@ -9,10 +9,9 @@ from nicegui import ui
 from nicegui.element import Element
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.broken_rows import all_rows, ended_early
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.json_value import JSONObject
-from toolwright.core.limits import PageLimit
+from toolwright.core.limits import PageLimit, ended_early
 from toolwright.core.spaces import Entity, Space
 from toolwright.core.threads.event import Event, Topic
 from toolwright.web.auth.permits import speaker
@@ -187,7 +186,7 @@ class Room:
     async def _read_page(self) -> None:
         await self._visit.permits.space(self._visit.caller, self._space.id)
         messages = await self._visit.runtime.spaces.messages(self._space.id, PageLimit(PAGE))
-        await self._messages.draw_all([room_message(each) for each in all_rows(messages)])
+        await self._messages.draw_all([room_message(each) for each in messages])
         self._draw_earlier(has_more=len(messages) == PAGE or ended_early(messages))
         self._later.clear()
         self._empty.clear()
@@ -216,7 +215,7 @@ class Room:
         messages = await self._visit.runtime.spaces.messages(
             self._space.id, PageLimit(PAGE), before=first.seq
         )
-        await self._messages.draw_before([room_message(each) for each in all_rows(messages)])
+        await self._messages.draw_before([room_message(each) for each in messages])
         self._draw_earlier(has_more=len(messages) == PAGE or ended_early(messages))
         with self._later.clear():
             if self._messages.is_cut:

@@ -1,6 +1,6 @@
 """Facts about runs: filtered lists, status, pending requests, and links to threads and agents."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -10,7 +10,6 @@ from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import all_rows, broken_rows
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results import AttachmentRef
@@ -142,7 +141,7 @@ async def draw_waiting(visit: Visit, run: Run) -> None:
 async def draw_requests(visit: Visit, thread_id: str) -> None:
     """Render forms for all missing values in the thread: of its run, or of a deferred child."""
     await visit.permits.thread(visit.caller, thread_id)
-    for request in all_rows(await visit.runtime.requests.list(thread_id))[:10]:
+    for request in (await visit.runtime.requests.list(thread_id))[:10]:
         await variables_form(visit, thread_id, request.id)
 
 
@@ -202,12 +201,6 @@ def _go(visit: Visit, path: str, name: str, text: str) -> None:
     if text != visit.query.get(name, ""):
         others = {key: value for key, value in visit.query.items() if key not in (name, "page")}
         ui.navigate.to(address(path, **others, **{name: text}))
-
-
-def draw_broken(rows: Sequence[object]) -> None:
-    """List the rows that could not be read, so that missing rows are visible."""
-    for broken in broken_rows(rows)[:3]:
-        plain_text(brief(broken.sentence, 300), "p", "error section")
 
 
 class Rows(Generic[T]):

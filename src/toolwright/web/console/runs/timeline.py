@@ -10,9 +10,8 @@ from typing import Final
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import Rows, broken_rows, ended_early
 from toolwright.core.json_value import JSONObject
-from toolwright.core.limits import PageLimit
+from toolwright.core.limits import PageLimit, ended_early
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.message import Message
@@ -25,7 +24,6 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, plain_text, prose
 
 READ: Final = 200  # calls or messages read at once
-_BROKEN: Final = -1  # step number of a call that cannot be read
 _OPENED: Final = "(event) => emit(event.target.open)"
 PAGE: Final = 20  # steps drawn at once
 MOST_CALLS: Final = 50  # calls per step drawn at once
@@ -49,7 +47,6 @@ class RunDetail:
     def __init__(self, visit: Visit, run: Run) -> None:
         self._visit = visit
         self.run = run
-        self.broken: Sequence[object] = ()  # rows that could not be read
         self._steps: dict[int, Step] = {}
         self._messages_by_step: dict[int, list[Message]] = {}
         self._ends: dict[int, datetime] = {}  # time of the last message of each step
@@ -58,12 +55,11 @@ class RunDetail:
     @property
     def numbers(self) -> Sequence[int]:
         """The numbers of the existing steps."""
-        return sorted({*self._steps, *self._messages_by_step, *self._places} - {_BROKEN})
+        return sorted({*self._steps, *self._messages_by_step, *self._places})
 
     async def read(self) -> None:
         """Read everything except the calls' contents."""
         steps = await self._visit.runtime.runs.steps(self.run.id)
-        self.broken = Rows((), broken_rows(steps))
         self._steps = {each.number: each for each in steps}
         self._messages_by_step.clear()
         place, ended = 0, False
@@ -71,8 +67,7 @@ class RunDetail:
             page = await self._messages(place)
             for message in page:
                 self._add_message(message)
-            self.broken = Rows((), [*broken_rows(self.broken), *broken_rows(page)])
-            place += len(page) + len(broken_rows(page))
+            place += len(page)
             ended = _is_last(page)
         self._places.clear()
         await self.new_calls()
@@ -83,13 +78,12 @@ class RunDetail:
         calls: dict[int, list[Call]] = {}
         places = [place for place, step in enumerate(self._places) if step in steps]
         first, last = (places[0], places[-1] + 1) if places else (0, 0)
-        last += self._places.count(_BROKEN) if places else 0  # the step of these is unknown
         while first < last:
             page = await self._calls(min(READ, last - first), first)
             for call in page:
                 if call.step in steps:
                     calls.setdefault(call.step, []).append(call)
-            first += len(page) + len(broken_rows(page)) if ended_early(page) else READ
+            first += len(page) if ended_early(page) else READ
         return [self.stage(number, calls.get(number, [])) for number in numbers]
 
     def stage(self, number: int, calls: Sequence[Call] = ()) -> Stage:
@@ -102,9 +96,7 @@ class RunDetail:
         new: Sequence[Call] = []
         while True:
             page = await self._calls(READ, len(self._places))
-            broken = broken_rows(page)
-            self.broken = Rows((), [*broken_rows(self.broken), *broken])
-            self._places.extend([*[call.step for call in page], *[_BROKEN] * len(broken)])
+            self._places.extend([call.step for call in page])
             is_last = _is_last(page)
             new = [*new, *page] if is_last else page
             if is_last:
@@ -153,7 +145,7 @@ class RunDetail:
 
 def _is_last(page: Sequence[object]) -> bool:
     """Return whether the page is the last one."""
-    return len(page) + len(broken_rows(page)) < READ and not ended_early(page)
+    return len(page) < READ and not ended_early(page)
 
 
 class CallFold:

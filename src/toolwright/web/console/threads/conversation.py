@@ -11,10 +11,9 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.events import UploadEventArguments
 
-from toolwright.core.broken_rows import ended_early
 from toolwright.core.errors import NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.limits import MAX_ATTACHMENT, PageLimit
+from toolwright.core.limits import MAX_ATTACHMENT, PageLimit, ended_early
 from toolwright.core.results import Attachment
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.call import OPEN, Call
@@ -26,7 +25,7 @@ from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.browsing import check_service
 from toolwright.web.console.dialogs import LONGEST, message_field
 from toolwright.web.console.runs.calls import CallLine, draw_files, line_of
-from toolwright.web.console.runs.facts import draw_broken, run_link
+from toolwright.web.console.runs.facts import run_link
 from toolwright.web.console.runs.timeline import CallFold, Turns
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import (
@@ -183,7 +182,6 @@ class Conversation:
         self._visit = visit
         self._thread_id = thread_id
         self._names = names
-        self._broken = box("div")
         self._earlier = box("div", "row earlier")
         self._list = box("div", "messages")
         self._list.props["role"] = "log"
@@ -287,10 +285,7 @@ class Conversation:
 
     async def _page(self, before: int | None) -> Sequence[Message]:
         await self._visit.permits.thread(self._visit.caller, self._thread_id)
-        messages = await self._visit.runtime.threads.messages_before(self._thread_id, before, PageLimit(PAGE))
-        with self._broken.clear():
-            draw_broken(messages)
-        return messages
+        return await self._visit.runtime.threads.messages_before(self._thread_id, before, PageLimit(PAGE))
 
     async def _draw(self, messages: Sequence[Message], place: int | None = None) -> None:
         """Render messages after all others, or from that position on."""

@@ -8,7 +8,6 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.env.env import EnvInput
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files import File
@@ -92,7 +91,7 @@ class ThreadValues:
 
 async def draw_files_of(visit: Visit, thread_id: str) -> None:
     """Render a page of files, sorted by path."""
-    files = all_rows(await visit.runtime.files.list(thread_id))
+    files = await visit.runtime.files.list(thread_id)
     page = page_of(visit.query)
     page_files = files[(page - 1) * PAGE : page * PAGE]
     if not page_files:

@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from toolwright.core.broken_rows import all_rows
 from toolwright.core.errors import NotFound, RowBroken
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import MAX_NAME, MAX_SUMMARY
@@ -145,7 +144,7 @@ class FamilyTree:
                             link(f"and {remaining} more", f"{thread_path(thread.parent_id or '')}?tab=family")
 
     async def _gather(self, thread_id: str, depth: int, rows: list[tuple[int, Thread, int]]) -> None:
-        children = all_rows(await self._visit.runtime.threads.children(thread_id, MOST_CHILDREN + 1))
+        children = await self._visit.runtime.threads.children(thread_id, MOST_CHILDREN + 1)
         visible = children[:MOST_CHILDREN]
         for place, child in enumerate(visible):
             has_more = len(children) > MOST_CHILDREN and place == len(visible) - 1
