@@ -27,7 +27,7 @@ from toolwright.web.auth.person_tokens import (
 )
 from toolwright.web.options import GatewayOptions
 from toolwright.web.routes.runs import FullRunAnswer
-from toolwright.wire.run import run_status_json
+from toolwright.wire.run import RunProgress
 
 pytestmark = pytest.mark.anyio
 
@@ -145,7 +145,7 @@ def test_what_a_person_sees_of_a_run_and_may_answer() -> None:
         with pytest.raises(Forbidden):
             check_answer(visible=visible, in_their_space=in_their_space)
     run: Run = post("th_1").run
-    shown = run_status_json(run)
+    shown = RunProgress.of(run)
     assert set(shown) == {"id", "status", "agentId", "startedAt", "completedAt"}
     FullRunAnswer.model_validate({"run": shown})
 

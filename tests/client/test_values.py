@@ -20,15 +20,9 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.threads.run import Run, Step, Usage
 from toolwright.core.threads.thread import Thread
-from toolwright.wire.agent import agent_json, inbox_json
-from toolwright.wire.call import call_json
-from toolwright.wire.event import event_json
-from toolwright.wire.message import file_json, message_json
 from toolwright.wire.result import result_to_json
-from toolwright.wire.run import run_json, run_with_steps
+from toolwright.wire.run import ListedRun, run_with_steps
 from toolwright.wire.shape import read, read_field, read_list
-from toolwright.wire.space import client_json
-from toolwright.wire.thread import thread_json
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 USAGE = Usage(input_tokens=3, output_tokens=2, cache_read_tokens=1, cache_write_tokens=9)
@@ -68,15 +62,15 @@ def assert_same(found: BaseModel, core: object, *but: str) -> None:
 
 def test_an_agent_is_read_back() -> None:
     agent = tw.Agent("ä", tw.Prompt("p", "x"), description="Says ä.")
-    assert_same(read(seen.Agent, wired(agent_json(agent))), agent, "config")
-    assert read(seen.Agent, wired(agent_json(agent))).config is None
-    assert read(seen.Agent, wired(agent_json(agent, {"a": 1}))).config == {"a": 1}
+    assert_same(read(seen.Agent, wired(seen.Agent.of(agent))), agent, "config")
+    assert read(seen.Agent, wired(seen.Agent.of(agent))).config is None
+    assert read(seen.Agent, wired(seen.Agent.of(agent, config={"a": 1}))).config == {"a": 1}
 
 
 @pytest.mark.parametrize("name", [None, "Phone ü"])
 def test_a_front_end_is_read_back(name: str | None) -> None:
     front_end = FrontEnd(id="cli_1", entity_id="ent_1", name=name, metadata={"a": [None]}, created_at=NOW)
-    assert_same(read(seen.FrontEnd, wired(client_json(front_end))), front_end)
+    assert_same(read(seen.FrontEnd, wired(seen.FrontEnd.of(front_end))), front_end)
 
 
 @pytest.mark.parametrize("run_id", [None, "run_1"])
@@ -86,14 +80,14 @@ def test_a_thread_is_read_back(run_id: str | None) -> None:
         active_agent="agt_2",
         created_at=NOW,
     )  # fmt: skip
-    found = read(seen.Thread, wired(thread_json(thread)))
+    found = read(seen.Thread, wired(seen.Thread.of(thread)))
     assert_same(found, thread, "status")
     assert found.status == ("idle" if run_id is None else "running")
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.id)
 def test_a_message_is_read_back(message: Message) -> None:
-    found = read(seen.Message, wired(message_json(message)))
+    found = read(seen.Message, wired(seen.Message.of(message)))
     assert_same(found, message, "calls", "attachments")
     assert [(c.id, c.name, c.arguments) for c in found.calls] == [
         (c.id, c.name, c.arguments) for c in message.calls
@@ -104,12 +98,12 @@ def test_a_message_is_read_back(message: Message) -> None:
 
 
 def test_a_file_is_read_back() -> None:
-    assert_same(read(seen.File, wired(file_json(FILE))), FILE)
+    assert_same(read(seen.File, wired(seen.File.of(FILE))), FILE)
 
 
 @pytest.mark.parametrize("run", [RUN, Run(id="r", thread_id="t", agent="a", created_at=NOW)])
 def test_a_run_is_read_back(run: Run) -> None:
-    found = read(seen.Run, wired(run_json(run)))
+    found = read(seen.Run, wired(ListedRun.of(run)))
     assert_same(found, run, "steps")
     assert (found.steps, found.over) == ((), False)
 
@@ -150,7 +144,7 @@ def test_a_call_is_read_back(result: JSON) -> None:
         arguments='{"snake_case": {"camelCase": 1}}', model_call_id="m", status="resolved",
         result=result_to_json(tw.ToolResult.ok(result)), deadline=NOW, created_at=NOW, completed_at=NOW,
     )  # fmt: skip
-    found = read(seen.Call, wired(call_json(call)))
+    found = read(seen.Call, wired(seen.Call.of(call)))
     assert_same(found, call, "args", "visible", "space_id", "agent_entity_id", "resolved_at", "result",
                 "result_status", "result_truncated", "attachments", "approval", "approval_terms")  # fmt: skip
     assert (found.approval, found.approval_terms) == (None, None)
@@ -165,19 +159,19 @@ def test_an_inbox_event_is_read_back() -> None:
         thread_id="t", event_id="tr:c1", type="tool_result", content={"a": None}, status="failed", attempts=3,
         created_at=NOW,
     )  # fmt: skip
-    assert_same(read(seen.InboxEvent, wired(inbox_json(event))), event)
+    assert_same(read(seen.InboxEvent, wired(seen.InboxEvent.of(event))), event)
 
 
 @pytest.mark.parametrize("n", [None, 17, 10**17])
 def test_an_event_is_read_back(n: int | None) -> None:
     event = Event(thread_id="t", run_id=None, agent="a", type="tick", payload={"x": [1, "ü"]}, at=NOW, n=n)
-    found = read(seen.Event, wired(event_json(event, "ent_1")))
+    found = read(seen.Event, wired(seen.Event.of(event, agent_entity_id="ent_1")))
     assert_same(found, event, "id", "agent_entity_id")
     assert (found.id, found.agent_entity_id) == (None if n is None else str(n), "ent_1")
 
 
 def test_fields_that_a_newer_server_adds_are_passed_over() -> None:
-    shown: JSON = {**thread_json(Thread(id="t", agent="a", created_at=NOW)), "mood": {"is": "good"}}
+    shown: JSON = {**seen.Thread.of(Thread(id="t", agent="a", created_at=NOW)), "mood": {"is": "good"}}
     assert read_field(seen.Thread, {"thread": shown, "more": 1}, "thread").id == "t"
 
 
@@ -199,8 +193,8 @@ def test_an_answer_of_another_server_is_a_clear_error(shown: Any) -> None:
 
 @pytest.mark.parametrize("usage", [{}, [], None, {"inputTokens": "1"}])
 def test_invalid_parts_are_found_within(usage: JSON) -> None:
-    shown = {**run_json(RUN), "usage": usage}
+    shown = {**ListedRun.of(RUN), "usage": usage}
     with pytest.raises(BadAnswer, match="usage"):
         read(seen.Run, shown)
     with pytest.raises(BadAnswer, match="attachments"):
-        read(seen.Message, {**message_json(MESSAGES[0]), "attachments": [{"name": "x"}]})
+        read(seen.Message, {**seen.Message.of(MESSAGES[0]), "attachments": [{"name": "x"}]})

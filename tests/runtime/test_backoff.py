@@ -21,7 +21,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
-from toolwright.wire.run import run_json
+from toolwright.wire.run import ListedRun
 from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
@@ -358,7 +358,7 @@ async def test_a_person_waits_until_the_model_is_back(journal: OpenStore) -> Non
     async with town(journal, Refusing(ManualClock(), AWAY)) as here:
         run_id = await spoken(here)
         run = await here.rt.runs.get(run_id)
-        shown = run_json(run)["waiting"]
+        shown = ListedRun.of(run)["waiting"]
         assert isinstance(shown, dict)
         assert (run.status, shown["reason"], shown["error"]) == ("queued", "model", AWAY.message)
         assert datetime.fromisoformat(str(shown["retryAt"])) - here.clock.now() == timedelta(seconds=1)

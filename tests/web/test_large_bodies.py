@@ -21,7 +21,7 @@ from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MAX_MESSAGE, 
 from toolwright.web.answers import ApiResponse, answer
 from toolwright.web.dependencies import Serving
 from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
-from toolwright.web.requests import RequestForm, reads
+from toolwright.web.requests import RequestForm, body_of
 
 pytestmark = pytest.mark.anyio
 
@@ -161,7 +161,7 @@ async def test_small_bodies_are_validated_at_once_and_large_ones_in_a_thread() -
     app = FastAPI()
     app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None)  # type: ignore[arg-type]  # neither is needed here
 
-    async def told(judged: Annotated[Judged, Depends(reads(Judged))]) -> str:
+    async def told(judged: Annotated[Judged, Depends(body_of(Judged))]) -> str:
         return judged.by
 
     app.post("/")(told)
@@ -196,7 +196,7 @@ async def test_large_bodies_are_validated_one_at_a_time() -> None:
     app = FastAPI()
     app.state.serving = Serving(options=GatewayOptions(clock=SystemClock()), access=None)  # type: ignore[arg-type]  # neither is needed here
 
-    async def told(_: Annotated[Counted, Depends(reads(Counted))]) -> str:
+    async def told(_: Annotated[Counted, Depends(body_of(Counted))]) -> str:
         return "ok"
 
     app.post("/")(told)

@@ -30,7 +30,7 @@ from toolwright.core.threads.run import OVER
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
-from toolwright.wire.message import message_json
+from toolwright.wire.message import Message
 from toolwright.wiring.app import App
 from toolwright.wiring.lazy import NamedModels
 from toolwright.wiring.settings import Settings
@@ -415,7 +415,7 @@ class Conversation:
         if not isinstance(seq, int):
             return event.payload
         messages = await self._runtime.threads.messages(self._thread.id, limit=1, offset=seq - 1)
-        return {"message": message_json(messages[0])} if messages else event.payload
+        return {"message": Message.of(messages[0])} if messages else event.payload
 
 
 def chat(name: str, model: str | None, target: str | None) -> int:

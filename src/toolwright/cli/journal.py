@@ -23,8 +23,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Side
 from toolwright.runtime.health import seconds_since
 from toolwright.runtime.runtime import Runtime
-from toolwright.wire.message import message_json
-from toolwright.wire.run import PARTS, run_with_steps, sent_prompt_json
+from toolwright.wire.run import PARTS, SentPrompt, run_with_steps
 from toolwright.wiring import upkeep
 from toolwright.wiring.app import App
 from toolwright.wiring.backups import back_up, restore
@@ -278,7 +277,7 @@ def show_prompts(run_id: str, target: str | None, *, as_json: bool) -> None:
 
     prompts = run(read())
     if as_json:
-        listed = [sent_prompt_json(each, message_json) for each in prompts]
+        listed = [SentPrompt.of(each) for each in prompts]
         print(json.dumps({"prompts": listed}, indent=2))
         return
     if not prompts:

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import anyio.lowlevel
 import anyio.to_thread
@@ -14,13 +15,16 @@ from starlette.types import Receive, Scope, Send
 
 from toolwright.core import errors
 from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.env.env import EnvType
 from toolwright.core.json_value import JSON, JSONObject, characters, dumps_unescaped, is_large
-from toolwright.core.limits import PAGE_BYTES, ended_early
+from toolwright.core.limits import PAGE_BYTES, Page, ended_early
 from toolwright.core.threads.call import ForbiddenMove
 from toolwright.core.threads.event import Event
 from toolwright.web.shares import caller_of
-from toolwright.wire.event import event_json, frame
-from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.event import Event as EventShape
+from toolwright.wire.event import frame
+from toolwright.wire.rendering import GIVEN, Absent, Itself, WrittenBy, writer
+from toolwright.wire.shape import Shape
 from toolwright.wire.space import channel_event_json
 
 MOST_UNREAD = 64 * PAGE_BYTES  # bytes of all callers together
@@ -39,6 +43,7 @@ _DESCRIPTIONS: dict[int | str, str] = {
     "default": "Any other error.",
 }
 T = TypeVar("T")
+U = TypeVar("U")
 log = logging.getLogger("toolwright.web")
 _MEASURED = 10_000  # parts of an unrendered answer that take 5 ms
 INTERNAL = 500
@@ -174,33 +179,23 @@ class ErrorShape(Shape):
     details: Absent[list[Detail]] = None
 
 
-class ListShape(Shape):
-    """A list. `more` is present if a page was truncated."""
-
-    more: Absent[Literal[True]] = None
+def _types(names: Mapping[str, EnvType]) -> JSON:
+    return {name: {"type": type_} for name, type_ in names.items()}
 
 
 class EnvNames(Shape):
     """The names that were set, and whether each is a secret. Values are never included."""
 
-    env: dict[str, dict[Literal["type"], Literal["text", "secret"]]]
+    env: Annotated[Itself[dict[str, dict[Literal["type"], Literal["text", "secret"]]]], WrittenBy(_types)]
 
 
 class Deleted(Shape):
     """Confirmation of a deletion."""
 
-    success: Literal[True]
+    success: Annotated[Literal[True], GIVEN] = True
 
 
 Responses = dict[int | str, dict[str, Any]]  # FastAPI's type
-
-
-def answers(
-    shape: type[Shape], description: str, status: int = 200, errors: tuple[int, ...] = ()
-) -> Responses:
-    """Return a route's documented answers: success, and the common errors."""
-    good: Responses = {status: {"model": shape, "description": description}}
-    return good | failures(*errors)
 
 
 def failures(*errors: int) -> Responses:
@@ -275,17 +270,6 @@ def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None =
     return ApiResponse(body, status, headers)
 
 
-def listed(
-    plural: str, rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
-) -> ApiResponse:
-    """Return a list as `{<plural>: […]}`, with `more: true` if the page was truncated.
-
-    A page read from its end (`newest`) keeps its last items.
-    """
-    items, ended = page_json(rows, show, newest=newest)
-    return answer({plural: items, **ended})
-
-
 def page_json(
     rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
 ) -> tuple[list[JSON], JSONObject]:
@@ -303,6 +287,34 @@ def page_json(
         size += characters(item)
         items.append(item)
     return items[::-1] if newest else items, {"more": True} if ended else {}
+
+
+class ListShape(Shape):
+    """A list. `more` is present if a page was truncated."""
+
+    more: Absent[Literal[True]] = None
+
+    @classmethod
+    def of(cls, row: Sequence[Any], **given: Any) -> JSONObject:
+        """Render a page of rows, whose items get `given`."""
+        return cls.page(row, **given)
+
+    @classmethod
+    def page(cls, rows: Sequence[Any], *, newest: bool = False, **given: Any) -> JSONObject:
+        """Render a page of rows. A page read from its end (`newest`) keeps its last items."""
+        plural, field = next(
+            each for each in cls.model_fields.items() if each[0] not in ListShape.model_fields
+        )
+        show = writer(get_args(field.annotation)[0])
+        if given:
+            show = partial(show, **given)
+        items, ended = page_json(rows, show, newest=newest)
+        return {plural: items, **ended}
+
+
+def shown(rows: Sequence[T], show: Callable[[T], U]) -> Page[U]:
+    """Return a page with each row replaced by the result of `show`."""
+    return Page(map(show, rows), more=ended_early(rows))
 
 
 STATUSES: Mapping[type[errors.ToolwrightError], int] = {
@@ -356,17 +368,13 @@ def status_of(error: type[errors.ToolwrightError]) -> int:
 
 Names: TypeAlias = Literal["s3", "s4"]
 """The specification whose event names are used."""
-_RENDERINGS: Mapping[Names, Callable[[Event, str | None], JSONObject]] = {
-    "s3": event_json,
-    "s4": channel_event_json,
-}
 
 
 class Frames:
     """Cache of the frames of the newest events, for one set of names."""
 
     def __init__(self, names: Names = "s3") -> None:
-        self._render = _RENDERINGS[names]
+        self._render = EventShape.of if names == "s3" else channel_event_json
         self._frames: dict[tuple[str | None, int] | int, tuple[Event, bytes]] = {}
 
     def frame(self, event: Event) -> bytes:
@@ -384,4 +392,5 @@ class Frames:
 
     def encode_event(self, event: Event) -> bytes:
         """Encode the event without caching the frame."""
-        return frame(self._render(event, None if event.agent is None else entity_id_of(event.agent)))
+        agent_entity_id = None if event.agent is None else entity_id_of(event.agent)
+        return frame(self._render(event, agent_entity_id=agent_entity_id))

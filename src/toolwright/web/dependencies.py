@@ -1,11 +1,10 @@
-"""Dependencies of routes: their router, the services of their gateway, and callers authenticated for a scope."""
+"""Dependencies of routes: the services of their gateway, and callers authenticated for a scope."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
-from fastapi.routing import APIRoute
+from fastapi import Depends, Request
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import HTTPConnection
 
@@ -133,15 +132,6 @@ class AnyText(StringConvertor):
 
 
 register_url_convertor("text", AnyText())
-
-
-def noun(prefix: str, tag: str) -> APIRouter:
-    """Return a router with the path prefix. Operation ids in the OpenAPI document are the function names."""
-    return APIRouter(prefix=prefix, tags=[tag], generate_unique_id_function=_operation_id)
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name
 
 
 SCHEMES: Mapping[str, Mapping[str, str]] = {

@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, NoReturn, Self, TypeVar
+from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeVar
 
 import fastapi
 import pydantic
@@ -15,11 +15,10 @@ from fastapi.routing import APIRoute
 from pydantic.alias_generators import to_camel
 
 from toolwright.core.checks import invalid_value
-from toolwright.core.env.env import EnvType
 from toolwright.core.errors import InvalidRequest, TooLarge
 from toolwright.core.forms import form_error, limit_unknown_fields
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
-from toolwright.core.json_value import JSON, LONG_KEY, NOT_WRITABLE, JSONObject, Path, has_long_key, spell
+from toolwright.core.json_value import JSON, LONG_KEY, NOT_WRITABLE, Path, has_long_key, spell
 from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_MESSAGE, MAX_NAME, MOST_ERRORS, PageLimit
 from toolwright.core.text import brief, sentence
 from toolwright.web.options import GatewayOptions
@@ -42,20 +41,6 @@ _LONGEST = 18  # digits: numbers that every journal can store
 F = TypeVar("F", bound="RequestForm")
 
 
-class RequestForm(pydantic.BaseModel):
-    """Base of request bodies: camelCase, no unknown fields, no type conversion."""
-
-    model_config = pydantic.ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
-
-    @pydantic.model_validator(mode="wrap")
-    @classmethod
-    def _few_unknown(
-        cls, value: Any, validator: pydantic.ModelWrapValidatorHandler[Self]
-    ) -> Self:  # any sent value
-        """Drop unknown fields beyond the number of errors that are reported."""
-        return validator(limit_unknown_fields(value, cls))
-
-
 @dataclass(frozen=True, slots=True)
 class SlowText:
     """Maximum bytes of a large body's text that takes long to parse, and the name of that text for the error.
@@ -71,13 +56,29 @@ FILES = SlowText(MAX_MESSAGE, "text in addition to its files. Attach a longer te
 TOOLS = SlowText(6 * 1024 * 1024, "escapes and characters beyond ASCII, which take long to parse")
 
 
-def reads(
-    form: type[F], times: int = 1, *, large: SlowText | None = None
-) -> Callable[[Request], Awaitable[F]]:
-    """Return a dependency that reads the body as `form`. It runs after authentication.
+class RequestForm(pydantic.BaseModel):
+    """Base of request bodies: camelCase, no unknown fields, no type conversion.
 
-    The body can have `times` as many values as other bodies. Of a body that can be `large`, for example because of the
-    base64 of its files, the text that takes long to parse is limited.
+    A body can have `times` as many values as other bodies. Of a body that can be large, for example because of the
+    base64 of its files, the text that takes long to parse is limited to `slow_text`.
+    """
+
+    times: ClassVar[int] = 1
+    slow_text: ClassVar[SlowText | None] = None
+
+    model_config = pydantic.ConfigDict(alias_generator=to_camel, extra="forbid", strict=True)
+
+    @pydantic.model_validator(mode="wrap")
+    @classmethod
+    def _few_unknown(
+        cls, value: Any, validator: pydantic.ModelWrapValidatorHandler[Self]
+    ) -> Self:  # any sent value
+        """Drop unknown fields beyond the number of errors that are reported."""
+        return validator(limit_unknown_fields(value, cls))
+
+
+def body_of(form: type[F]) -> Callable[[Request], Awaitable[F]]:
+    """Return a dependency that reads the body as `form`. It runs after authentication.
 
     The values of a body are counted while it arrives. A large body is parsed and validated in a thread, one at a time
     in the turn of its caller, so that it does not delay other requests.
@@ -87,7 +88,7 @@ def reads(
         options: GatewayOptions = request.app.state.serving.options
         parsing: Turns = request.app.state.serving.parsing
         _refuse_other_kinds(request.headers.get("content-type"))
-        body, count = await _body(request, times * options.max_json_values, large)
+        body, count = await _body(request, form.times * options.max_json_values, form.slow_text)
         if len(body) + _COST * count.values <= _QUICK:
             return _form(form, body, count, options.max_nesting)
         async with parsing.take(caller_of(request.scope)):
@@ -107,12 +108,6 @@ def parse(path: str, text: str, request: Request, times: int = 1) -> JSON:
         raise InvalidRequest(
             _refused(path, error), [{"path": path, "message": _refused("", error)[1:-1]}]
         ) from None
-
-
-def described(form: type[RequestForm]) -> dict[str, Any]:  # part of an OpenAPI document
-    """Return the OpenAPI description of a body for `reads`. `correct_document` moves its schemas to the components."""
-    schema = form.model_json_schema(ref_template=DEFINITIONS)
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def invalid_fields(what: str, errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
@@ -211,11 +206,6 @@ class NewEnv(RequestForm):
     """Values to set. Null deletes a name."""
 
     env: Values
-
-
-def env_names(names: Mapping[str, EnvType]) -> JSONObject:
-    """Return `{env: {NAME: {type}}}`."""
-    return {"env": {name: {"type": type_} for name, type_ in names.items()}}
 
 
 def refuse_unknown(request: Request, *also: str) -> None:

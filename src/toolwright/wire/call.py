@@ -1,14 +1,12 @@
 """Tool calls and requests for variables on the wire: shapes and JSON (API §3), and messages that show calls."""
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import JsonValue
 
 from toolwright.core.agents.agent import entity_id_of
-from toolwright.core.env.env import Variable
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
@@ -17,8 +15,9 @@ from toolwright.core.threads.approval import terms_from_json, terms_to_json
 from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
 from toolwright.wire.message import Reference
+from toolwright.wire.rendering import ABSENT, COMPUTED, GIVEN, Absent, From, WrittenBy
 from toolwright.wire.result import attachment_to_json, is_cut, result_from_json, s3_result
-from toolwright.wire.shape import ABSENT, Absent, Json, JsonObject, Shape, documented_as, timestamp, wire_name
+from toolwright.wire.shape import Json, JsonObject, Shape, documented_as, wire_name
 
 
 def call_message_id(call_id: str) -> str:
@@ -95,6 +94,9 @@ def has_result_to_show(call: CallRow) -> bool:
     return True
 
 
+_agent_entity_id = agent_entity_id  # the class has a field of that name
+
+
 class Call(Shape, title="CallShape"):
     """A tool call.
 
@@ -107,26 +109,45 @@ class Call(Shape, title="CallShape"):
 
     id: Annotated[str, wire_name("callId")]
     name: Annotated[str, wire_name("toolName")]
-    args: Json
+    args: Annotated[Json, From("arguments"), WrittenBy(arguments_json)]
     status: CallStatus
     visible: bool
     space_id: str | None = None
     thread_id: Annotated[str | None, documented_as(str)] = None
     run_id: str
-    parent_id: Annotated[Absent[str], wire_name("parentCallId")] = None
-    agent_entity_id: str | None = None
+    parent_id: Annotated[Absent[str], COMPUTED, wire_name("parentCallId")] = None
+    agent_entity_id: Annotated[str | None, From(_agent_entity_id)] = None
     created_at: datetime
     expires_at: datetime | None = None
     deadline: datetime | None = None
-    approval: Absent[bool] = None
-    approval_terms: Absent[JsonObject] = None
-    result: Annotated[Json, ABSENT] = None
-    result_status: Annotated[Absent[Literal["success", "error"]], wire_name("toolStatus")] = None
-    result_truncated: Absent[bool] = None
+    approval: Annotated[Absent[bool], COMPUTED] = None
+    approval_terms: Annotated[Absent[JsonObject], COMPUTED] = None
+    result: Annotated[Json, ABSENT, COMPUTED] = None
+    result_status: Annotated[Absent[Literal["success", "error"]], COMPUTED, wire_name("toolStatus")] = None
+    result_truncated: Annotated[Absent[bool], COMPUTED] = None
     attachments: Annotated[
-        tuple[Reference, ...], ABSENT, documented_as(list[dict[str, JsonValue]] | None)
+        tuple[Reference, ...], ABSENT, COMPUTED, documented_as(list[dict[str, JsonValue]] | None)
     ] = ()
-    resolved_at: Absent[datetime] = None
+    resolved_at: Annotated[Absent[datetime], COMPUTED] = None
+
+    @classmethod
+    def of(cls, row: CallRow, **given: Any) -> JSONObject:
+        """Render a call. The result and its fields are present after it has been resolved."""
+        fields = super().of(row, **given)
+        fields["parentCallId"] = row.parent_id
+        if row.awaits_approval:
+            terms = terms_to_json(terms_from_json(row.terms))
+            fields["approval"] = True
+            fields["approvalTerms"] = {name: terms[name] for name in ("by", "edit", "reason")}
+        if row.result is not None:
+            result = result_from_json(row.result)
+            fields["result"], fields["toolStatus"] = s3_result(result), result.status
+            if is_cut(result):
+                fields["resultTruncated"] = True
+            if result.attachments:
+                fields["attachments"] = [attachment_to_json(each) for each in result.attachments]
+            fields["resolvedAt"] = None if row.completed_at is None else row.completed_at.isoformat()
+        return fields
 
 
 class Offer(Shape):
@@ -138,38 +159,6 @@ class Offer(Shape):
     run_id: str
     agent_entity_id: str | None = None
     traceparent: Absent[str] = None
-
-
-def call_json(call: CallRow) -> JSONObject:
-    """Render a call. `result` and `resolvedAt` are present after it has been resolved."""
-    fields: JSONObject = {
-        "callId": call.id,
-        "toolName": call.name,
-        "args": arguments_json(call.arguments),
-        "status": call.status,
-        "visible": call.visible,
-        "spaceId": call.space_id,
-        "threadId": call.thread_id,
-        "runId": call.run_id,
-        "parentCallId": call.parent_id,
-        "agentEntityId": agent_entity_id(call),
-        "createdAt": call.created_at.isoformat(),
-        "expiresAt": timestamp(call.expires_at),
-        "deadline": timestamp(call.deadline),
-    }
-    if call.awaits_approval:
-        terms = terms_to_json(terms_from_json(call.terms))
-        fields["approval"] = True
-        fields["approvalTerms"] = {name: terms[name] for name in ("by", "edit", "reason")}
-    if call.result is not None:
-        result = result_from_json(call.result)
-        fields["result"], fields["toolStatus"] = s3_result(result), result.status
-        if is_cut(result):
-            fields["resultTruncated"] = True
-        if result.attachments:
-            fields["attachments"] = [attachment_to_json(each) for each in result.attachments]
-        fields["resolvedAt"] = timestamp(call.completed_at)
-    return fields
 
 
 class RequiredVariable(Shape, title="VariableShape"):
@@ -193,10 +182,5 @@ class VariablesAnswered(Shape):
     """A fulfilled request for variables. `child_thread_id` is the child that it starts, if it was for a child."""
 
     request_id: str
-    status: Literal["success"] = "success"
+    status: Annotated[Literal["success"], GIVEN] = "success"
     child_thread_id: Absent[str] = None
-
-
-def required_json(variables: Sequence[Variable]) -> list[JSON]:
-    """Render `[{name, type, description}]`."""
-    return [{"name": each.name, "type": each.type, "description": each.description} for each in variables]

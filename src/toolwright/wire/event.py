@@ -12,10 +12,11 @@ from toolwright.core.threads.event import Event as EventRow
 from toolwright.core.threads.event import EventDraft, EventType, LazyEventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, Run, Usage
-from toolwright.wire.message import message_json
+from toolwright.wire.message import Message as MessageShape
+from toolwright.wire.rendering import GIVEN, Absent, From
 from toolwright.wire.result import attachment_to_json, error_object, is_cut
-from toolwright.wire.run import usage_json
-from toolwright.wire.shape import Absent, JsonObject, Shape, wire_name
+from toolwright.wire.run import Usage as UsageShape
+from toolwright.wire.shape import JsonObject, Shape, wire_name
 
 MAX_PAYLOAD = 8 * 1024  # bytes; of a larger payload only the ids are kept, with which it can be fetched
 
@@ -64,7 +65,7 @@ def message_event(message: Message) -> EventDraft:
 
 def message_payload(message: Message) -> JSONObject:
     """Render `{message}`; of a large message only its id, role and position."""
-    payload: JSONObject = {"message": message_json(message)}
+    payload: JSONObject = {"message": MessageShape.of(message)}
     if message.stack is not None or message.attachments or len(message.calls) > 8:
         return _bounded(payload)
     text = len(message.content)
@@ -101,7 +102,7 @@ def step_event(
 
 
 def _step_payload(number: int, usage: Usage, cut: CutReason | None) -> JSONObject:
-    payload: JSONObject = {"stepNumber": number, "usage": usage_json(usage)}
+    payload: JSONObject = {"stepNumber": number, "usage": UsageShape.of(usage)}
     return payload if cut is None else {**payload, "stopReason": cut}
 
 
@@ -176,40 +177,34 @@ def live_event(
     )
 
 
+def _id(event: EventRow) -> str | None:
+    return None if event.n is None else str(event.n)
+
+
 class Event(Shape, title="EventShape"):
     """An event. Live events have no `id` and no `seq`.
 
     `n` is the number of a recorded event. A live event is a delta of an answer, or progress of a call.
     """
 
-    id: Absent[str] = None
+    id: Annotated[Absent[str], From(_id)] = None
     n: Annotated[Absent[int], wire_name("seq", "id")] = None
     type: str
     at: Annotated[datetime, wire_name("ts")]
     thread_id: Absent[str] = None
     run_id: Absent[str] = None
-    agent_entity_id: Absent[str] = None
+    agent_entity_id: Annotated[Absent[str], GIVEN] = None
     payload: Annotated[
         JsonObject, wire_name("data"), Field(description="The event's payload. Its form depends on the type.")
     ]
 
-
-def event_json(event: EventRow, agent_entity_id: str | None = None) -> JSONObject:
-    """Render `{id?, type, ts, seq?, spaceId?, threadId?, runId?, agentEntityId?, data}`; live events have no id."""
-    fields: JSONObject = {"type": event.type, "ts": event.at.isoformat()}
-    if event.n is not None:
-        fields["id"] = str(event.n)
-        fields["seq"] = event.n
-    if event.space_id is not None:
-        fields |= {"spaceId": event.space_id, "smartSpaceId": event.space_id}
-    if event.thread_id is not None:
-        fields["threadId"] = event.thread_id
-    if event.run_id is not None:
-        fields["runId"] = event.run_id
-    if agent_entity_id is not None:
-        fields["agentEntityId"] = agent_entity_id
-    fields["data"] = event.payload
-    return fields
+    @classmethod
+    def of(cls, row: EventRow, **given: str | None) -> JSONObject:
+        """Render an event. Events of a space have its id under both of its names."""
+        fields = super().of(row, **given)
+        if row.space_id is not None:
+            fields["spaceId"] = fields["smartSpaceId"] = row.space_id
+        return fields
 
 
 def notice_json(

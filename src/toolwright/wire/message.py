@@ -3,21 +3,28 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import JsonValue, PlainValidator
 
-from toolwright.core.files import File as FileRow
-from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.json_value import JSONObject
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.message import Message as MessageRow
 from toolwright.core.threads.message import Role
 from toolwright.core.value import changed
+from toolwright.wire.rendering import ABSENT, Absent, WrittenBy
 from toolwright.wire.result import attachment_to_json, reference_from_json
-from toolwright.wire.shape import ABSENT, Absent, Shape, documented_as, wire_name
+from toolwright.wire.shape import Shape, documented_as, wire_name
 
-Reference = Annotated[AttachmentRef, PlainValidator(reference_from_json), documented_as(dict[str, JsonValue])]
+T = TypeVar("T")
+
+Reference = Annotated[
+    AttachmentRef,
+    PlainValidator(reference_from_json),
+    documented_as(dict[str, JsonValue]),
+    WrittenBy(attachment_to_json),
+]
 """A reference to a file of a thread, in messages and results."""
 
 
@@ -64,34 +71,6 @@ class Sent(Shape, title="MessageSent"):
     run_id: str
 
 
-def message_json(message: MessageRow) -> JSONObject:
-    """Render a message, with its calls, the status of its call, its attachments and its stack if it has them."""
-    fields: JSONObject = {"id": message.id, "role": message.role, "content": message.content}
-    if message.seq is not None:
-        fields["seq"] = message.seq
-    if message.run_id is not None:
-        fields["runId"] = message.run_id
-    if message.within is not None:
-        fields["parentCallId"] = message.within
-    if message.calls:
-        calls: list[JSON] = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in message.calls]
-        fields["toolCalls"] = calls
-    if message.call_id is not None:
-        fields["toolCallId"] = message.call_id
-        fields["toolName"] = message.tool_name
-        fields["toolStatus"] = message.status
-    if message.attachments:
-        fields["attachments"] = [attachment_to_json(ref) for ref in message.attachments]
-    if message.pinned:
-        fields["pinned"] = True
-    if message.hidden_by is not None:
-        fields["hiddenBy"] = message.hidden_by
-    if message.stack is not None:
-        fields["stack"] = message.stack
-    fields["createdAt"] = message.created_at.isoformat()
-    return fields
-
-
 class File(Shape, title="FileShape"):
     """A file of a thread; `size` is in bytes, `width` and `height` are pixels."""
 
@@ -106,32 +85,23 @@ class File(Shape, title="FileShape"):
     created_at: datetime
 
 
-def file_json(file: FileRow) -> JSONObject:
-    """Render `{path, name, mimeType, size, id, width?, height?, description?, createdAt}`."""
-    fields = attachment_to_json(file.ref)
-    del fields["type"]
-    return {**fields, "createdAt": file.created_at.isoformat()}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """Presentation of messages and events to one kind of readers, services or people.
+    """Messages and events as shown to one kind of readers, services or people.
 
     `event` returns the same object if there is nothing to hide, so that its encoding can be shared.
     """
 
-    message: Callable[[MessageRow], JSONObject]
+    message: Callable[[MessageRow], MessageRow]
     event: Callable[[Event], Event]
 
 
-def _full_event(event: Event) -> Event:
-    return event
+def _whole(row: T) -> T:
+    return row
 
 
-def _message_without_stack(message: MessageRow) -> JSONObject:
-    fields = message_json(message)
-    fields.pop("stack", None)
-    return fields
+def _message_without_stack(message: MessageRow) -> MessageRow:
+    return message if message.stack is None else changed(message, stack=None)
 
 
 def _event_without_stack(event: Event) -> Event:
@@ -142,7 +112,7 @@ def _event_without_stack(event: Event) -> Event:
     return changed(event, payload={**event.payload, "message": without_stack})
 
 
-FOR_SERVICES = Presentation(message=message_json, event=_full_event)
+FOR_SERVICES = Presentation(message=_whole, event=_whole)
 """Services see everything."""
 
 FOR_PEOPLE = Presentation(message=_message_without_stack, event=_event_without_stack)

@@ -1,7 +1,7 @@
 """Runs and their steps on the wire: shapes and JSON (API §3)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -9,24 +9,18 @@ from pydantic import PlainValidator
 
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.compaction import SentPrompt as SentPromptRow
-from toolwright.core.threads.message import Message, Sent
+from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, CutReason, RunStatus, Side, StopReason
 from toolwright.core.threads.run import Run as RunRow
 from toolwright.core.threads.run import Step as StepRow
 from toolwright.core.threads.run import Usage as UsageRow
 from toolwright.core.threads.state_report import is_report
+from toolwright.core.value import changed
 from toolwright.wire.call import arguments_json
 from toolwright.wire.message import Message as MessageShape
-from toolwright.wire.shape import (
-    Absent,
-    Json,
-    JsonObject,
-    Shape,
-    documented_as,
-    timestamp,
-    wire_name,
-)
-from toolwright.wire.thread import Compaction, compaction_json
+from toolwright.wire.rendering import Absent, From, WrittenBy
+from toolwright.wire.shape import Json, JsonObject, Shape, documented_as, wire_name
+from toolwright.wire.thread import Compaction
 
 PARTS = ("system", "changing", "tools", "summary", "messages", "results")
 
@@ -40,18 +34,8 @@ class Usage(Shape, title="UsageShape"):
     cache_write_tokens: int
 
 
-def usage_json(usage: UsageRow) -> JSONObject:
-    """Render numbers of tokens read and written."""
-    return {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "cacheReadTokens": usage.cache_read_tokens,
-        "cacheWriteTokens": usage.cache_write_tokens,
-    }
-
-
 def usage_from_json(usage: JSONObject) -> UsageRow:
-    """Parse the output of `usage_json`. Raises `ValueError` for anything else."""
+    """Parse the JSON of `Usage`. Raises `ValueError` for anything else."""
     try:
         return UsageRow(
             input_tokens=_count(usage["inputTokens"]),
@@ -80,18 +64,6 @@ class PromptContext(Shape):
     tokens: int | None = None
     counted: int | None = None
     budget: int | None = None
-
-
-def context_json(sent: Sent) -> JSONObject:
-    """Render `{hash, compaction, version, tokens, counted, budget}`."""
-    return {
-        "hash": sent.hash,
-        "compaction": sent.compaction,
-        "version": sent.version,
-        "tokens": sent.tokens,
-        "counted": sent.counted,
-        "budget": sent.budget,
-    }
 
 
 class PromptTool(Shape):
@@ -150,6 +122,14 @@ class Step(Shape, title="StepShape"):
     messages: tuple[StepEntry, ...] = ()
 
 
+def _finite(cost: float | None) -> float | None:
+    return cost if cost is None or math.isfinite(cost) else None
+
+
+def _waiting(run: RunRow) -> JSONObject | None:
+    return None if run.status == "running" else run.waiting
+
+
 class ListedRun(Shape, title="RunShape"):
     """A run. `waiting` is present while it is suspended, with the reason.
 
@@ -166,11 +146,11 @@ class ListedRun(Shape, title="RunShape"):
     output: Json = None
     chain_depth: int = 0
     usage: _Usage = UsageRow()
-    cost: float | None = None
+    cost: Annotated[float | None, WrittenBy(_finite)] = None
     created_at: Annotated[datetime | None, documented_as(datetime)] = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
-    waiting: Absent[JsonObject] = None
+    waiting: Annotated[Absent[JsonObject], From(_waiting)] = None
 
     @property
     def over(self) -> bool:
@@ -194,41 +174,6 @@ class RunProgress(Shape, title="RunStatusShape"):
     completed_at: datetime | None
 
 
-def run_json(run: RunRow) -> JSONObject:
-    """Render a run without its steps."""
-    fields: JSONObject = {
-        "id": run.id,
-        "agentId": run.agent,
-        "threadId": run.thread_id,
-        "status": run.status,
-        "stopReason": run.stop_reason,
-        "error": run.error,
-        "output": run.output,
-        "chainDepth": run.chain_depth,
-        "usage": usage_json(run.usage),
-        "cost": run.cost if run.cost is None or math.isfinite(run.cost) else None,
-        "createdAt": run.created_at.isoformat(),
-        "startedAt": timestamp(run.started_at),
-        "completedAt": timestamp(run.completed_at),
-    }
-    if run.error_code is not None:
-        fields["error_code"] = run.error_code
-    if run.waiting is not None and run.status != "running":
-        fields["waiting"] = run.waiting
-    return fields
-
-
-def run_status_json(run: RunRow) -> JSONObject:
-    """Render the status of a run for a person who does not own its thread (D24)."""
-    return {
-        "id": run.id,
-        "status": run.status,
-        "agentId": run.agent,
-        "startedAt": timestamp(run.started_at),
-        "completedAt": timestamp(run.completed_at),
-    }
-
-
 def run_with_steps(run: RunRow, steps: Sequence[StepRow], messages: Sequence[Message]) -> JSONObject:
     """Render a run with its steps and their messages."""
     by_number: dict[int, list[Message]] = {}
@@ -239,7 +184,7 @@ def run_with_steps(run: RunRow, steps: Sequence[StepRow], messages: Sequence[Mes
         _step_json(number, numbered.get(number), by_number.get(number, []))
         for number in sorted({*by_number, *numbered})
     ]
-    fields: JSONObject = {**run_json(run), "steps": step_entries}
+    fields: JSONObject = {**ListedRun.of(run), "steps": step_entries}
     return fields
 
 
@@ -250,9 +195,9 @@ def _step_json(number: int, step: StepRow | None, messages: list[Message]) -> JS
     return {
         "stepNumber": number,
         "modelId": step.model if step else None,
-        "usage": usage_json(step.usage) if step else None,
+        "usage": Usage.of(step.usage) if step else None,
         **({} if step is None or step.cut is None else {"stopReason": step.cut}),
-        **({} if sent is None else {"context": context_json(sent)}),
+        **({} if sent is None else {"context": PromptContext.of(sent)}),
         "messages": [entry for message in messages for entry in _entries(message)],
     }
 
@@ -303,6 +248,14 @@ def _count(value: JSON) -> int:
     return value
 
 
+def _all_parts(parts: Mapping[str, int]) -> JSON:
+    return {name: parts.get(name, 0) for name in PARTS}
+
+
+def _tools(tools: Sequence[JSON] | None) -> JSON:
+    return None if tools is None else [*tools]
+
+
 class SentPrompt(Shape, title="SentPromptShape"):
     """The request that a model answered with the message `message_id`.
 
@@ -314,45 +267,28 @@ class SentPrompt(Shape, title="SentPromptShape"):
     step: Annotated[int, wire_name("stepNumber")]
     message_id: str | None = None
     within: Annotated[Absent[str], wire_name("parentCallId")] = None
-    prompt: Absent[str] = None
+    prompt: Annotated[Absent[str], From("by")] = None
     side: Absent[Side] = None
     exact: bool = False
-    context: PromptContext | None = None
-    parts: PromptParts = PromptParts()
+    context: Annotated[PromptContext | None, From("sent")] = None
+    parts: Annotated[PromptParts, WrittenBy(_all_parts)] = PromptParts()
     compaction: Compaction | None = None
     system: str | None = None
     changing: str | None = None
-    tools: tuple[PromptTool, ...] | None = None
+    tools: Annotated[tuple[PromptTool, ...] | None, WrittenBy(_tools)] = None
     messages: tuple[MessageShape, ...] = ()
     created_at: datetime
 
 
-def sent_prompt_json(
-    prompt: SentPromptRow, message: Callable[[Message], JSONObject], *, include_contents: bool = True
-) -> JSONObject:
-    """Render a sent prompt, with each message rendered by `message`.
+def shown_prompt(
+    prompt: SentPromptRow, message: Callable[[Message], Message], *, include_contents: bool = True
+) -> SentPromptRow:
+    """Return a sent prompt as shown to a reader, with each message as returned by `message`.
 
     The system text, the tools and the reports of the agent's state are only included with `include_contents`.
     """
-    fields: JSONObject = {"stepNumber": prompt.step, "messageId": prompt.message_id}
-    if prompt.within is not None:
-        fields["parentCallId"] = prompt.within
-    if prompt.by is not None:
-        fields["prompt"] = prompt.by
-    if prompt.side is not None:
-        fields["side"] = prompt.side
     is_included = include_contents and prompt.sent is not None
-    shown = [each for each in prompt.messages if is_included or not is_report(each)]
-    messages: list[JSON] = [message(each) for each in shown]
-    return {
-        **fields,
-        "exact": prompt.exact,
-        "context": None if prompt.sent is None else context_json(prompt.sent),
-        "parts": {name: prompt.parts.get(name, 0) for name in PARTS},
-        "compaction": None if prompt.compaction is None else compaction_json(prompt.compaction),
-        "system": prompt.system if is_included else None,
-        "changing": prompt.changing if is_included else None,
-        "tools": [*prompt.tools] if is_included else None,
-        "messages": messages,
-        "createdAt": prompt.created_at.isoformat(),
-    }
+    shown = tuple([message(each) for each in prompt.messages if is_included or not is_report(each)])
+    if is_included:
+        return changed(prompt, messages=shown)
+    return changed(prompt, messages=shown, system=None, changing=None, tools=None)

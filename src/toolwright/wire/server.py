@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Literal
 
-from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.rendering import Absent
+from toolwright.wire.shape import Shape
 
 
 class Health(Shape, title="HealthShape"):

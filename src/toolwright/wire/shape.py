@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import pydantic
 from pydantic.alias_generators import to_camel
@@ -13,21 +13,9 @@ from pydantic_core import CoreSchema, core_schema
 from toolwright.core.errors import BadAnswer
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import sentence
+from toolwright.wire.rendering import ABSENT, Also, Renderer
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Also:
-    """Marker of a field that the wire also has under another name."""
-
-    name: str
-
-
-ABSENT = object()
-"""Marker of a field that the wire omits if it has no value. All other fields are always present."""
-
-Absent: TypeAlias = Annotated[T | None, ABSENT]
 
 
 def _describe(schema: dict[str, Any], shape: type[pydantic.BaseModel]) -> None:
@@ -72,6 +60,16 @@ class Shape(pydantic.BaseModel):
         defer_build=True,
         json_schema_extra=_describe,
     )
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def of(cls, row: Any, **given: Any) -> JSONObject:  # any row with the attributes that the fields name
+            """Render a row. `given` are the fields marked `GIVEN`. A class overrides this to add computed fields."""
+            ...
+
+    else:
+        of: ClassVar = Renderer()
 
 
 def wire_name(name: str, *older: str) -> Any:  # the type of pydantic's Field()

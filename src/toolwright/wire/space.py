@@ -7,14 +7,13 @@ from typing import Annotated
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.spaces import DeliveryOrder, EntityType, SpaceKind, SpaceRole
 from toolwright.core.spaces import Entity as EntityRow
-from toolwright.core.spaces import FrontEnd as FrontEndRow
-from toolwright.core.spaces import Member as MemberRow
 from toolwright.core.spaces import Reaction as ReactionRow
-from toolwright.core.spaces import Space as SpaceRow
 from toolwright.core.spaces import SpaceMessage as SpaceMessageRow
 from toolwright.core.threads.event import Event, EventDraft, EventType
-from toolwright.wire.event import bounded, event_json
-from toolwright.wire.shape import Also, JsonObject, Shape, timestamp
+from toolwright.wire.event import Event as EventShape
+from toolwright.wire.event import bounded
+from toolwright.wire.rendering import GIVEN, Also, From
+from toolwright.wire.shape import JsonObject, Shape
 
 _S4_NAMES = {
     "space.message": "message_created",
@@ -38,19 +37,6 @@ class Entity(Shape, title="EntityShape"):
     updated_at: datetime | None = None
 
 
-def entity_json(entity: EntityRow) -> JSONObject:
-    """Render `{id, type, externalId, displayName, metadata, createdAt, updatedAt}`."""
-    return {
-        "id": entity.id,
-        "type": entity.type,
-        "externalId": entity.external_id,
-        "displayName": entity.display_name,
-        "metadata": entity.metadata,
-        "createdAt": timestamp(entity.created_at),
-        "updatedAt": timestamp(entity.updated_at),
-    }
-
-
 class FrontEnd(Shape, title="ClientShape"):
     """A client registration: a front-end of a person or an agent. The wire calls it a client."""
 
@@ -59,17 +45,6 @@ class FrontEnd(Shape, title="ClientShape"):
     name: str | None = None
     metadata: JsonObject
     created_at: datetime
-
-
-def client_json(front_end: FrontEndRow) -> JSONObject:
-    """Render `{id, entityId, name, metadata, createdAt}`."""
-    return {
-        "id": front_end.id,
-        "entityId": front_end.entity_id,
-        "name": front_end.name,
-        "metadata": front_end.metadata,
-        "createdAt": front_end.created_at.isoformat(),
-    }
 
 
 class Space(Shape, title="SpaceShape"):
@@ -89,21 +64,6 @@ class Space(Shape, title="SpaceShape"):
     updated_at: datetime
 
 
-def space_json(space: SpaceRow) -> JSONObject:
-    """Render `{id, name, kind, description, metadata, delivery, seq, createdAt, updatedAt}`."""
-    return {
-        "id": space.id,
-        "name": space.name,
-        "kind": space.kind,
-        "description": space.description,
-        "metadata": space.metadata,
-        "delivery": space.delivery,
-        "seq": space.seq,
-        "createdAt": space.created_at.isoformat(),
-        "updatedAt": space.updated_at.isoformat(),
-    }
-
-
 class Member(Shape, title="MemberShape"):
     """A member; `entity` is null once it was deleted.
 
@@ -115,20 +75,7 @@ class Member(Shape, title="MemberShape"):
     role: str
     read_seq: int
     joined_at: datetime
-    entity: Entity | None = None
-
-
-def member_json(member: MemberRow, entity: EntityRow | None) -> JSONObject:
-    """Render a member with its entity, which is null if it was deleted, as in API §3."""
-    return {
-        "spaceId": member.space_id,
-        "smartSpaceId": member.space_id,
-        "entityId": member.entity_id,
-        "role": member.role,
-        "readSeq": member.read_seq,
-        "joinedAt": member.joined_at.isoformat(),
-        "entity": None if entity is None else entity_json(entity),
-    }
+    entity: Annotated[Entity | None, GIVEN] = None
 
 
 class Reaction(Shape, title="EmojiShape"):
@@ -147,16 +94,6 @@ class MessageReaction(Shape, title="ReactionShape"):
     created_at: datetime
 
 
-def reaction_json(reaction: ReactionRow) -> JSONObject:
-    """Render `{messageId, entityId, emoji, createdAt}`."""
-    return {
-        "messageId": reaction.message_id,
-        "entityId": reaction.entity_id,
-        "emoji": reaction.emoji,
-        "createdAt": reaction.created_at.isoformat(),
-    }
-
-
 class SpaceMessage(Shape, title="SpaceMessageShape"):
     """A message in a space. A message that shows a visible call has `metadata.type` `tool_call`.
 
@@ -170,11 +107,11 @@ class SpaceMessage(Shape, title="SpaceMessageShape"):
     role: SpaceRole
     content: str
     metadata: JsonObject
-    parent_message_id: str | None = None
-    reactions: tuple[Reaction, ...] = ()
+    parent_message_id: Annotated[str | None, From("parent_id")] = None
+    reactions: Annotated[tuple[Reaction, ...], GIVEN] = ()
     created_at: datetime
     edited_at: datetime | None = None
-    entity: Entity | None = None
+    entity: Annotated[Entity | None, GIVEN] = None
 
 
 class WokenRun(Shape, title="RunOfMessage"):
@@ -191,33 +128,11 @@ class PostedMessage(Shape, title="Spoken"):
     runs: tuple[WokenRun, ...] = ()
 
 
-def space_message_json(
-    message: SpaceMessageRow, entity: EntityRow | None, reactions: Iterable[ReactionRow] = ()
-) -> JSONObject:
-    """Render a message with its author and reactions, as in API §3."""
-    reaction_list: list[JSON] = [{"emoji": each.emoji, "entityId": each.entity_id} for each in reactions]
-    return {
-        "id": message.id,
-        "seq": message.seq,
-        "spaceId": message.space_id,
-        "smartSpaceId": message.space_id,
-        "entityId": message.entity_id,
-        "role": message.role,
-        "content": message.content,
-        "metadata": message.metadata,
-        "parentMessageId": message.parent_id,
-        "reactions": reaction_list,
-        "createdAt": message.created_at.isoformat(),
-        "editedAt": timestamp(message.edited_at),
-        "entity": None if entity is None else entity_json(entity),
-    }
-
-
 def message_event(
     message: SpaceMessageRow, entity: EntityRow | None, stream_id: str | None = None
 ) -> EventDraft:
     """Return the event `space.message {message, streamId?}`."""
-    payload: JSONObject = {"message": space_message_json(message, entity)}
+    payload: JSONObject = {"message": SpaceMessage.of(message, entity=entity)}
     if stream_id is not None:
         payload["streamId"] = stream_id
     return bounded(EventDraft(type="space.message", payload=payload))
@@ -227,7 +142,7 @@ def edited_event(
     message: SpaceMessageRow, entity: EntityRow | None, reactions: Iterable[ReactionRow]
 ) -> EventDraft:
     """Return the event `message_updated {message}`."""
-    payload: JSONObject = {"message": space_message_json(message, entity, reactions)}
+    payload: JSONObject = {"message": SpaceMessage.of(message, entity=entity, reactions=reactions)}
     return bounded(EventDraft(type="message_updated", payload=payload))
 
 
@@ -256,7 +171,7 @@ def channel_event_json(event: Event, agent_entity_id: str | None = None) -> JSON
     `agent_typing` and `agent_done {agentEntityId, runId, channelId, userId, agentId}`; each has `channelId` in addition
     to `spaceId`.
     """
-    fields = event_json(event, agent_entity_id)
+    fields = EventShape.of(event, agent_entity_id=agent_entity_id)
     if event.space_id is None:
         return fields
     fields |= {"type": _S4_NAMES.get(event.type, event.type), "channelId": event.space_id}

@@ -3,12 +3,11 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.compaction import Cause
 from toolwright.core.threads.compaction import Compaction as CompactionRow
 from toolwright.core.threads.run import Side
-from toolwright.core.threads.thread import Thread as ThreadRow
-from toolwright.wire.shape import Absent, Shape, wire_name
+from toolwright.wire.rendering import Absent, From
+from toolwright.wire.shape import Shape, wire_name
 
 
 class Thread(Shape, title="ThreadShape"):
@@ -28,34 +27,23 @@ class Thread(Shape, title="ThreadShape"):
     created_at: datetime
 
 
-def thread_json(thread: ThreadRow) -> JSONObject:
-    """Render a thread. `status` is `running` while a run is open in it, and `terminated` if no run can start in it.
-
-    `activeAgentId` is the agent that answers since a handoff, or null without a handoff.
-    """
-    return {
-        "id": thread.id,
-        "agentId": thread.agent,
-        "activeAgentId": thread.active_agent,
-        "parentThreadId": thread.parent_id,
-        "name": thread.name,
-        "userId": thread.user_id,
-        "tags": list(thread.tags),
-        "status": thread.status,
-        "createdAt": thread.created_at.isoformat(),
-    }
-
-
 class Child(Thread, title="ChildShape"):
     """A child thread. `reference` is its name for the parent."""
 
-    reference: str
+    reference: Annotated[str, From("id")]
     child_status: Literal["running", "idle", "terminated", "failed"]
 
 
-def child_json(thread: ThreadRow) -> JSONObject:
-    """Render a thread for its parent."""
-    return {**thread_json(thread), "reference": thread.id, "childStatus": thread.child_status}
+def _side(row: CompactionRow) -> str | None:
+    return row.side or None
+
+
+def _call_id(row: CompactionRow) -> str | None:
+    return row.within or None
+
+
+def _step_of_run(row: CompactionRow) -> int | None:
+    return None if row.run_id is None else row.step
 
 
 class Compaction(Shape, title="CompactionShape"):
@@ -69,8 +57,8 @@ class Compaction(Shape, title="CompactionShape"):
     """
 
     number: int
-    side: Absent[Side] = None
-    within: Annotated[Absent[str], wire_name("parentCallId")] = None
+    side: Annotated[Absent[Side], From(_side)] = None
+    within: Annotated[Absent[str], From(_call_id), wire_name("parentCallId")] = None
     cause: Cause
     cut: int
     cleared: int
@@ -86,35 +74,5 @@ class Compaction(Shape, title="CompactionShape"):
     budget: int | None = None
     edited_by: str | None = None
     run_id: str | None = None
-    step: Annotated[int | None, wire_name("stepNumber")] = None
+    step: Annotated[int | None, From(_step_of_run), wire_name("stepNumber")] = None
     created_at: datetime
-
-
-def compaction_json(row: CompactionRow) -> JSONObject:
-    """Render `{number, side?, parentCallId?, cause, cut, cleared, bare, kept, text, summary, covers, omitted, modelId,
-    version, cost, budget, editedBy, runId, stepNumber, createdAt}`.
-    """
-    which: JSONObject = {"side": row.side} if row.side else {}
-    if row.within:
-        which["parentCallId"] = row.within
-    return {
-        "number": row.number,
-        **which,
-        "cause": row.cause,
-        "cut": row.cut,
-        "cleared": row.cleared,
-        "bare": row.bare,
-        "kept": [*row.kept],
-        "text": row.text,
-        "summary": row.summary,
-        "covers": row.covers,
-        "omitted": row.omitted,
-        "modelId": row.model,
-        "version": row.version,
-        "cost": row.cost,
-        "budget": row.budget,
-        "editedBy": row.edited_by,
-        "runId": row.run_id,
-        "stepNumber": row.step if row.run_id is not None else None,
-        "createdAt": row.created_at.isoformat(),
-    }

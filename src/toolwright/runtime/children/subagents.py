@@ -28,7 +28,7 @@ from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.journal import Services
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.threads.thread_tree import child_id_of, copy_files, first_run, message_for
-from toolwright.wire.call import required_json
+from toolwright.wire.call import RequiredVariable
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title
 
@@ -258,7 +258,7 @@ class Subagents:
         return ToolResult.fail(
             sentence(f"The agent {agent.agent.name!r} requires values of its own: {names}"),
             error_code=PUT_OFF,
-            error_data={**waiting_json(request), "required": required_json(missing)},
+            error_data={**waiting_json(request), "required": [RequiredVariable.of(each) for each in missing]},
         )
 
     async def _usable(self, agent_id: str) -> ActiveAgent:

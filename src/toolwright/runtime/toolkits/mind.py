@@ -33,7 +33,7 @@ from toolwright.runtime.agents.minds import (
     require_home_tenvs,
 )
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, call_item_id, within_run
-from toolwright.wire.agent import goal_json, memory_json, passage_json, plan_json
+from toolwright.wire import agent as shapes
 
 if TYPE_CHECKING:
     from toolwright.runtime.agents.semantics import Semantics  # not loaded by most apps
@@ -129,20 +129,20 @@ class MindToolkit:
     async def set_goals(self, state: ThreadState, goals: list[GivenGoal]) -> ToolResult:
         """Create or update your goals; omitted fields keep their values. Returns all goals."""
         changes = [each.change for each in goals]
-        return await within_run(state, lambda run: self._set(run, GOALS, changes, goal_json))
+        return await within_run(state, lambda run: self._set(run, GOALS, changes, shapes.Goal.of))
 
     async def delete_goals(self, state: ThreadState, ids: list[str]) -> ToolResult:
         """Delete goals by id. Returns the remaining goals."""
-        return await within_run(state, lambda run: self._delete(run, GOALS, ids, goal_json))
+        return await within_run(state, lambda run: self._delete(run, GOALS, ids, shapes.Goal.of))
 
     async def set_memories(self, state: ThreadState, memories: list[GivenMemory]) -> ToolResult:
         """Store values by key for later runs; an existing key gets the new value. Returns all memories."""
         changes = [each.change for each in memories]
-        return await within_run(state, lambda run: self._set(run, MEMORIES, changes, memory_json))
+        return await within_run(state, lambda run: self._set(run, MEMORIES, changes, shapes.Memory.of))
 
     async def delete_memories(self, state: ThreadState, keys: list[str]) -> ToolResult:
         """Delete memories by key. Returns the remaining memories."""
-        return await within_run(state, lambda run: self._delete(run, MEMORIES, keys, memory_json))
+        return await within_run(state, lambda run: self._delete(run, MEMORIES, keys, shapes.Memory.of))
 
     async def set_plans(self, state: ThreadState, plans: list[GivenPlan]) -> ToolResult:
         """Schedule an instruction to yourself, once (runAfter or scheduledAt) or repeatedly (cron), or update plans.
@@ -153,7 +153,7 @@ class MindToolkit:
 
     async def delete_plans(self, state: ThreadState, ids: list[str]) -> ToolResult:
         """Delete plans by id. Returns the remaining plans, soonest first."""
-        return await within_run(state, lambda run: self._delete(run, PLANS, ids, plan_json))
+        return await within_run(state, lambda run: self._delete(run, PLANS, ids, shapes.Plan.of))
 
     async def get_plans(self, state: ThreadState) -> ToolResult:
         """Return your plans, soonest first."""
@@ -213,11 +213,11 @@ class MindToolkit:
             require_home_tenvs(run.missing_home_tenvs)
         elif changes:
             items = plans_waking(_woken(run))
-        return await self._edit(run, items, items.keeper(reach), changes, plan_json)
+        return await self._edit(run, items, items.keeper(reach), changes, shapes.Plan.of)
 
     async def _get_plans(self, run: BuiltinState) -> JSON:
         plans = await self._read(run, PLANS, PLANS.keeper(await run.reach()))
-        return {"plans": [plan_json(each) for each in PLANS.order(plans)]}
+        return {"plans": [shapes.Plan.of(each) for each in PLANS.order(plans)]}
 
     async def _read(self, run: BuiltinState, items: MindItems[T, C], keeper: str) -> Sequence[T]:
         return await run.retry_until_available(lambda: self._records.list(items.record, keeper))
@@ -281,7 +281,7 @@ class MemoryToolkit:
         ranking = await run.retry_until_available(
             lambda: rank_passages(self._memory, self._semantics, keeper, query, text)
         )
-        return {"passages": [passage_json(each) for each in ranking[:MOST_FOUND]]}
+        return {"passages": [shapes.Passage.of(each) for each in ranking[:MOST_FOUND]]}
 
     async def _store(self, run: BuiltinState, content: str, tags: list[str]) -> JSON:
         check_passage(content, tags)

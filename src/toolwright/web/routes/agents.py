@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query, Request
+from fastapi import Query, Request
 from pydantic import Field, JsonValue, model_validator
 
 from toolwright.core.agents.config import check_script
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import CONFIG_VALUES, PageLimit
+from toolwright.core.threads.inbox import InboxEvent as InboxEventRow
 from toolwright.core.tools.openapi import OperationFault as Fault
 from toolwright.runtime.agents.agents import AgentView
-from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
-from toolwright.web.dependencies import AtWork, Service, noun
+from toolwright.runtime.prompts import PromptPreview
+from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, failures
+from toolwright.web.dependencies import AtWork, Service
 from toolwright.web.options import GatewayOptions
 from toolwright.web.requests import (
     TOOLS,
@@ -25,22 +27,18 @@ from toolwright.web.requests import (
     RequestForm,
     SpaceId,
     StorableText,
-    described,
     parse,
-    reads,
 )
+from toolwright.web.route import noun
 from toolwright.wire.agent import (
     Agent,
     InboxEvent,
     McpServer,
     McpServerError,
     SystemPrompt,
-    agent_json,
-    inbox_json,
-    mcp_server_json,
-    tool_fault_json,
 )
-from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.rendering import Absent, Itself, WrittenBy
+from toolwright.wire.shape import Shape
 
 router = noun("/api/agents", "agents")
 
@@ -67,10 +65,14 @@ class AgentSaved(AgentAnswer):
     created: bool
 
 
+def _agent(row: AgentView) -> JSONObject:
+    return Agent.of(row.agent, config=row.config)
+
+
 class AgentList(ListShape):
     """The agents that the app declares, in order of declaration, then the configured agents, oldest first."""
 
-    agents: list[Agent]
+    agents: list[Annotated[Agent, WrittenBy(_agent)]]
 
 
 class Triggered(Shape):
@@ -82,6 +84,9 @@ class Triggered(Shape):
 
 class Configuration(RequestForm):
     """A configuration, as an object or as JSON text."""
+
+    times = CONFIG_VALUES
+    slow_text = TOOLS
 
     config: dict[str, JsonValue] | None = None
     config_json: str | dict[str, JsonValue] | None = Field(
@@ -138,96 +143,78 @@ class NewTrigger(RequestForm):
 @router.post(
     "",
     status_code=201,
-    responses=answers(AgentSaved, "The updated agent of that name.", errors=(409, 413))
-    | answers(AgentSaved, "The new agent.", 201),
-    openapi_extra=described(NewAgent),
+    response_model=AgentSaved,
+    response_description="The new agent.",
+    responses={200: {"model": AgentSaved, "description": "The updated agent of that name."}}
+    | failures(409, 413),
 )
-async def save_agent(
-    _: Service,
-    runtime: AtWork,
-    request: Request,
-    new: Annotated[NewAgent, Depends(reads(NewAgent, CONFIG_VALUES, large=TOOLS))],
-) -> ApiResponse:
+async def save_agent(_: Service, runtime: AtWork, request: Request, new: NewAgent) -> ApiResponse:
     """Create an agent, or update the agent with that name. Its next run uses the new configuration."""
     saved = await runtime.agents.save(new.name, new.requested_config(request), new.description)
     body = _one(await runtime.agents.show(saved.agent.id), saved.faults)
     return answer({**body, "created": saved.created}, 201 if saved.created else 200)
 
 
-@router.get("", responses=answers(AgentList, "The agents."))
+@router.get("", response_description="The agents.")
 async def list_agents(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(1_000), offset: Offset = 0
-) -> ApiResponse:
+) -> Annotated[Sequence[AgentView], AgentList]:
     """List the agents that the app declares, in order of declaration, then the configured agents, oldest first."""
-    agents = await runtime.agents.show_all(limit, offset)
-    return listed("agents", agents, lambda each: agent_json(each.agent, each.config))
+    return await runtime.agents.show_all(limit, offset)
 
 
-@router.get("/{agent_id}", responses=answers(AgentAnswer, "The agent.", errors=(404,)))
-async def get_agent(_: Service, runtime: AtWork, agent_id: Id) -> ApiResponse:
+@router.get("/{agent_id}", response_description="The agent.", responses=failures(404))
+async def get_agent(_: Service, runtime: AtWork, agent_id: Id) -> Annotated[JSONObject, AgentAnswer]:
     """Get an agent by name or id."""
-    return answer(_one(await runtime.agents.show(agent_id)))
+    return _one(await runtime.agents.show(agent_id))
 
 
-@router.patch(
-    "/{agent_id}",
-    responses=answers(AgentAnswer, "The updated agent.", errors=(404, 409, 413)),
-    openapi_extra=described(AgentChange),
-)
+@router.patch("/{agent_id}", response_description="The updated agent.", responses=failures(404, 409, 413))
 async def change_agent(
-    _: Service,
-    runtime: AtWork,
-    request: Request,
-    agent_id: Id,
-    change: Annotated[AgentChange, Depends(reads(AgentChange, CONFIG_VALUES, large=TOOLS))],
-) -> ApiResponse:
+    _: Service, runtime: AtWork, request: Request, agent_id: Id, change: AgentChange
+) -> Annotated[JSONObject, AgentAnswer]:
     """Update a configured agent. Its next run uses the change."""
     config, errors = await runtime.agents.read_apis(change.requested_config(request))
     changed = await runtime.agents.update(
         agent_id, name=change.name, config=config, description=change.description
     )
-    return answer(_one(await runtime.agents.show(changed.id), errors))
+    return _one(await runtime.agents.show(changed.id), errors)
 
 
-@router.delete("/{agent_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> ApiResponse:
+@router.delete("/{agent_id}", response_description="Deleted.", responses=failures(404))
+async def delete_agent(_: Service, runtime: AtWork, agent_id: Id) -> Annotated[None, Deleted]:
     """Delete a configured agent. It leaves its spaces, its runs in progress end, and no new ones start."""
     await runtime.agents.delete(agent_id)
-    return answer({"success": True})
 
 
 @router.post(
-    "/{agent_id}/trigger",
-    responses=answers(Triggered, "The agent is notified.", errors=(404, 413)),
-    openapi_extra=described(NewTrigger),
+    "/{agent_id}/trigger", response_description="The agent is notified.", responses=failures(404, 413)
 )
 async def trigger_agent(
-    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewTrigger, Depends(reads(NewTrigger))]
-) -> ApiResponse:
+    _: Service, runtime: AtWork, agent_id: Id, new: NewTrigger
+) -> Annotated[JSONObject, Triggered]:
     """Put an event with the payload into the agent's inbox, which starts a run."""
     await runtime.inboxes.trigger(agent_id, new.service_name, new.payload)
-    return answer({"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id})
+    return {"success": True, "agentEntityId": (await runtime.agents.get(agent_id)).entity_id}
 
 
-@router.get("/{agent_id}/prompt", responses=answers(SystemPrompt, "The agent's prompt.", errors=(404,)))
+@router.get("/{agent_id}/prompt", response_description="The agent's prompt.", responses=failures(404))
 async def get_prompt(
     _: Service, runtime: AtWork, agent_id: Id, space_id: SpaceId = None, user_id: Person = None
-) -> ApiResponse:
+) -> Annotated[PromptPreview, SystemPrompt]:
     """Get the agent's current system prompt, for its active space or the given one."""
-    prompt = await runtime.prompts.of(agent_id, space_id, user_id)
-    parts: list[JSON] = [{"name": part.name, "text": part.text} for part in prompt.sections]
-    return answer({"prompt": prompt.prompt, "sections": parts})
+    return await runtime.prompts.of(agent_id, space_id, user_id)
 
 
 def _one(row: AgentView, errors: Sequence[Fault] = ()) -> JSONObject:
     agent = row.agent
     body: JSONObject = {
-        "agent": agent_json(agent, row.config),
+        "agent": _agent(row),
         "agentId": agent.id,
         "entityId": agent.entity_id,
     }
     if errors:
-        body["faults"] = [{"operation": each.operation, "message": each.message} for each in errors]
+        body["faults"] = [OperationFault.of(each) for each in errors]
     return body
 
 
@@ -247,26 +234,27 @@ McpThread = Annotated[
 ]
 
 
-@router.get("/{agent_id}/mcp", responses=answers(McpServers, "The servers.", errors=(404,)))
+@router.get("/{agent_id}/mcp", response_description="The servers.", responses=failures(404))
 async def list_mcp_servers(
     _: Service, runtime: AtWork, agent_id: Id, thread_id: McpThread = None
-) -> ApiResponse:
+) -> Annotated[JSONObject, McpServers]:
     """List the MCP servers of an agent with their status, tools and errors."""
-    servers: list[JSON] = [mcp_server_json(each) for each in await runtime.mcp.of(agent_id, thread_id)]
-    withheld: list[JSON] = [
-        tool_fault_json(each.tool, each.message) for each in await runtime.mcp.withheld(agent_id)
-    ]
-    return answer({"servers": servers, "withheld": withheld})
+    return {
+        "servers": [McpServer.of(each) for each in await runtime.mcp.of(agent_id, thread_id)],
+        "withheld": [McpServerError.of(each) for each in await runtime.mcp.withheld(agent_id)],
+    }
 
 
 @router.post(
     "/{agent_id}/mcp/{server}/tools/{tool}/accept",
-    responses=answers(Deleted, "The changed tool is accepted.", errors=(404,)),
+    response_description="The changed tool is accepted.",
+    responses=failures(404),
 )
-async def accept_mcp_tool(_: Service, runtime: AtWork, agent_id: Id, server: Id, tool: Id) -> ApiResponse:
+async def accept_mcp_tool(
+    _: Service, runtime: AtWork, agent_id: Id, server: Id, tool: Id
+) -> Annotated[None, Deleted]:
     """Accept the changed definition of a tool, which is withheld from the model until then."""
     await runtime.mcp.accept(agent_id, server, tool)
-    return answer({"success": True})
 
 
 inboxes_router = noun("/api/agents/{agent_id}/inbox", "agents")
@@ -281,7 +269,7 @@ class InboxEventList(ListShape):
 class InboxEventAnswer(Shape):
     """One event of an inbox."""
 
-    event: InboxEvent
+    event: Itself[InboxEvent]
 
 
 ThreadId = Annotated[
@@ -290,7 +278,7 @@ ThreadId = Annotated[
 ]
 
 
-@inboxes_router.get("", responses=answers(InboxEventList, "The events.", errors=(404,)))
+@inboxes_router.get("", response_description="The events.", responses=failures(404))
 async def list_inbox(
     _: Service,
     runtime: AtWork,
@@ -298,18 +286,16 @@ async def list_inbox(
     thread_id: ThreadId = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> ApiResponse:
+) -> Annotated[Sequence[InboxEventRow], InboxEventList]:
     """List the events of the agent's inbox, oldest first. A `failed` event is not retried automatically."""
-    events = await runtime.inboxes.list(agent_id, thread_id, limit, offset)
-    return listed("events", events, inbox_json)
+    return await runtime.inboxes.list(agent_id, thread_id, limit, offset)
 
 
 @inboxes_router.post(
-    "/{event_id}/retry", responses=answers(InboxEventAnswer, "The event, pending again.", errors=(404, 409))
+    "/{event_id}/retry", response_description="The event, pending again.", responses=failures(404, 409)
 )
 async def retry_event(
     _: Service, runtime: AtWork, agent_id: Id, event_id: Id, thread_id: ThreadId = None
-) -> ApiResponse:
+) -> Annotated[InboxEventRow, InboxEventAnswer]:
     """Retry a failed event."""
-    event = await runtime.inboxes.retry(agent_id, event_id, thread_id)
-    return answer({"event": inbox_json(event)})
+    return await runtime.inboxes.retry(agent_id, event_id, thread_id)

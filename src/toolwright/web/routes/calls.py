@@ -6,7 +6,7 @@ The routes of variables work at `/threads/…` without `/api` too, as in S0.
 from functools import partial
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import Depends, Query
+from fastapi import Query
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from toolwright.core.concurrency import in_thread_if_large
@@ -15,10 +15,12 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit
 from toolwright.core.results import ToolResult
+from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
+from toolwright.runtime.children.requests import FulfilledRequest, RequestStatus
 from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
-from toolwright.web.answers import ApiResponse, ErrorShape, ListShape, answer, answers, listed
-from toolwright.web.dependencies import AnyCaller, Service, ServingDep, noun
+from toolwright.web.answers import ErrorShape, ListShape, failures
+from toolwright.web.dependencies import AnyCaller, Service, ServingDep
 from toolwright.web.requests import (
     Id,
     Limit,
@@ -28,17 +30,15 @@ from toolwright.web.requests import (
     RequestForm,
     SpaceId,
     StorableText,
-    described,
-    reads,
 )
+from toolwright.web.route import noun
 from toolwright.wire.call import (
     Call,
     VariablesAnswered,
     VariablesRequest,
     agent_entity_id,
-    call_json,
-    required_json,
 )
+from toolwright.wire.rendering import Itself
 from toolwright.wire.shape import Shape
 
 router = noun("/api", "calls")
@@ -48,7 +48,7 @@ OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
 class CallAnswer(Shape):
     """One tool call."""
 
-    call: Call
+    call: Itself[Call]
 
 
 class CallList(ListShape):
@@ -111,7 +111,7 @@ class ClaimRequest(RequestForm):
     lease_ms: Annotated[int, Field(ge=round(LEASES[0] * 1000), le=round(LEASES[1] * 1000))]
 
 
-@router.get("/calls", responses=answers(CallList, "The calls."))
+@router.get("/calls", response_description="The calls.")
 async def list_calls(
     caller: AnyCaller,
     serving: ServingDep,
@@ -123,7 +123,7 @@ async def list_calls(
     space_id: SpaceId = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> ApiResponse:
+) -> Annotated[JSONObject, CallList]:
     """List tool calls, oldest first; by default the open ones.
 
     A person sees the calls of their threads, and visible calls in spaces of which they are a member. Results are whole
@@ -138,11 +138,11 @@ async def list_calls(
         limit=limit,
         offset=offset,
     )
-    return await in_thread_if_large([call.result for call in calls], listed, "calls", calls, call_json)
+    return await in_thread_if_large([call.result for call in calls], CallList.of, calls)
 
 
-@router.get("/calls/{call_id}", responses=answers(CallAnswer, "The call.", errors=(404,)))
-async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> ApiResponse:
+@router.get("/calls/{call_id}", response_description="The call.", responses=failures(404))
+async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> Annotated[JSONObject, CallAnswer]:
     """Get a tool call of any status, with its whole result if that has at most 4 MiB.
 
     A person sees the calls of their threads, and visible calls in spaces of which they are a member. A longer result is
@@ -150,20 +150,17 @@ async def get_call(caller: AnyCaller, serving: ServingDep, call_id: Id) -> ApiRe
     unless it was larger than a file can be.
     """
     call = await serving.permits.call(caller, call_id)
-    return answer({"call": await in_thread_if_large(call.result, call_json, call)})
+    return await in_thread_if_large(call.result, CallAnswer.of, call)
 
 
 @router.post(
     "/runs/{run_id}/tool-results",
-    responses=answers(SubmittedResult, "The result was accepted.", errors=(404, 409, 410, 413)),
-    openapi_extra=described(Submission),
+    response_description="The result was accepted.",
+    responses=failures(404, 409, 410, 413),
 )
 async def submit_result(
-    caller: AnyCaller,
-    serving: ServingDep,
-    run_id: Id,
-    submission: Annotated[Submission, Depends(reads(Submission))],
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, run_id: Id, submission: Submission
+) -> Annotated[JSONObject, SubmittedResult]:
     """Submit the result of an open call. Each call accepts one result.
 
     A call that waits for an approval is answered with `{approved, args?, reason?}` as its result.
@@ -172,32 +169,30 @@ async def submit_result(
     may = partial(serving.permits.answer, caller)
     await runtime.calls.submit(run_id, submission.call_id, submission.outcome, may, by=caller.entity_id)
     call = await runtime.calls.row(submission.call_id)
-    return answer({"success": True, "agentEntityId": agent_entity_id(call)})
+    return {"success": True, "agentEntityId": agent_entity_id(call)}
 
 
 @router.post(
-    "/calls/{call_id}/cancel",
-    responses=answers(CallAnswer, "The cancelled call.", errors=(404, 409)),
+    "/calls/{call_id}/cancel", response_description="The cancelled call.", responses=failures(404, 409)
 )
-async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> ApiResponse:
+async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> Annotated[CallRow, CallAnswer]:
     """Cancel an open call. Its agent receives the error `Tool call cancelled`."""
-    return answer({"call": call_json(await serving.runtime.calls.cancel(call_id))})
+    return await serving.runtime.calls.cancel(call_id)
 
 
 @router.post(
     "/calls/{call_id}/claim",
-    responses=answers(CallAnswer, "The call, claimed until the lease expires.", errors=(404, 409, 410, 413)),
-    openapi_extra=described(ClaimRequest),
+    response_description="The call, claimed until the lease expires.",
+    responses=failures(404, 409, 410, 413),
 )
 async def claim_call(
-    _: Service, serving: ServingDep, call_id: Id, claim: Annotated[ClaimRequest, Depends(reads(ClaimRequest))]
-) -> ApiResponse:
+    _: Service, serving: ServingDep, call_id: Id, claim: ClaimRequest
+) -> Annotated[CallRow, CallAnswer]:
     """Claim an open call for a worker before executing it. The same request by the same worker renews the lease.
 
     After the lease has expired, other workers can claim the call only if its tool is read-only or idempotent.
     """
-    call = await serving.runtime.calls.claim(call_id, claim.worker, claim.lease_ms / 1000)
-    return answer({"call": call_json(call)})
+    return await serving.runtime.calls.claim(call_id, claim.worker, claim.lease_ms / 1000)
 
 
 def _required(path: str) -> InvalidRequest:
@@ -215,48 +210,32 @@ class VariablesMissing(ErrorShape):
 
 @variables_router.get(
     "/{thread_id}/variables/{request_id}",
-    responses=answers(VariablesRequest, "The requested variables.", errors=(404,)),
+    response_description="The requested variables.",
+    responses=failures(404),
 )
-async def get_variables(caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id) -> ApiResponse:
+async def get_variables(
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id
+) -> Annotated[RequestStatus, VariablesRequest]:
     """Get the requested variables, and those that are still missing."""
     await serving.permits.request(caller, thread_id, request_id)
-    request = await serving.runtime.requests.get(thread_id, request_id)
-    missing: list[JSON] = [*request.missing]
-    return answer(
-        {
-            "requestId": request.request_id,
-            "agentName": request.agent_name,
-            "required": required_json(request.required),
-            "missing": missing,
-        }
-    )
+    return await serving.runtime.requests.get(thread_id, request_id)
 
 
 @variables_router.post(
     "/{thread_id}/variables/{request_id}",
-    responses=answers(
-        VariablesAnswered, "Nothing is missing: the run continues, or the child starts.", 200, (404, 409, 413)
-    )
+    response_description="Nothing is missing: the run continues, or the child starts.",
+    responses=failures(404, 409, 413)
     | {
         422: {
             "model": VariablesMissing,
             "description": "The values were saved, but others are still missing.",
         }
     },
-    openapi_extra=described(NewEnv),
 )
 async def give_variables(
-    caller: AnyCaller,
-    serving: ServingDep,
-    thread_id: Id,
-    request_id: Id,
-    new: Annotated[NewEnv, Depends(reads(NewEnv))],
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, request_id: Id, new: NewEnv
+) -> Annotated[FulfilledRequest, VariablesAnswered]:
     """Set requested variables; other names are rejected. Plain text gets the requested type."""
     await serving.permits.request(caller, thread_id, request_id)
     env = cast("EnvInput", new.env)  # read by the route
-    done = await serving.runtime.requests.answer(thread_id, request_id, env)
-    body: JSONObject = {"requestId": done.request_id, "status": "success"}
-    if done.child_thread_id is not None:
-        body["childThreadId"] = done.child_thread_id
-    return answer(body)
+    return await serving.runtime.requests.answer(thread_id, request_id, env)

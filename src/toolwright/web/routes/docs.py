@@ -16,8 +16,9 @@ from starlette.staticfiles import StaticFiles
 from toolwright.core.errors import NotFound
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers import ApiResponse, answer
-from toolwright.web.dependencies import SCHEMES, WAYS, Serving, ServingDep, identified, noun
+from toolwright.web.dependencies import SCHEMES, WAYS, Serving, ServingDep, identified
 from toolwright.web.requests import DEFINITIONS
+from toolwright.web.route import noun
 
 Part = dict[str, Any]  # part of an OpenAPI document
 PAGE = "index.html"

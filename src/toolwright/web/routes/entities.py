@@ -1,17 +1,27 @@
 """Routes of entities (people with access, and the app's agents) and of their registered clients."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from fastapi import Depends, Query
+from fastapi import Query
 from pydantic import Field, JsonValue
 
-from toolwright.core.env.env import read_env
+from toolwright.core.env.env import EnvType, read_env
 from toolwright.core.limits import PageLimit
+from toolwright.core.spaces import Entity as EntityRow
 from toolwright.core.spaces import EntityFields
+from toolwright.core.spaces import FrontEnd as FrontEndRow
 from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
-from toolwright.web.answers import ApiResponse, Deleted, EnvNames, ListShape, answer, answers, listed
+from toolwright.web.answers import (
+    ApiResponse,
+    Deleted,
+    EnvNames,
+    ListShape,
+    answer,
+    failures,
+)
 from toolwright.web.auth.permits import owner_of_listed, speaker
-from toolwright.web.dependencies import AnyCaller, AtWork, Service, ServingDep, noun
+from toolwright.web.dependencies import AnyCaller, AtWork, Service, ServingDep
 from toolwright.web.requests import (
     Id,
     Limit,
@@ -22,12 +32,11 @@ from toolwright.web.requests import (
     Reference,
     RequestForm,
     StorableText,
-    described,
-    env_names,
-    reads,
 )
+from toolwright.web.route import noun
+from toolwright.wire.rendering import Itself
 from toolwright.wire.shape import Shape
-from toolwright.wire.space import Entity, FrontEnd, client_json, entity_json
+from toolwright.wire.space import Entity, FrontEnd
 
 ExternalId = Annotated[StorableText, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
 
@@ -37,7 +46,7 @@ router = noun("/api/entities", "entities")
 class EntityAnswer(Shape):
     """An entity."""
 
-    entity: Entity
+    entity: Itself[Entity]
 
 
 class EntityList(ListShape):
@@ -75,61 +84,55 @@ class NewEntity(EntityChange):
 @router.post(
     "",
     status_code=201,
-    responses=answers(EntityAnswer, "The existing human of that externalId, updated.", errors=(413,))
-    | answers(EntityAnswer, "The new human.", 201),
-    openapi_extra=described(NewEntity),
+    response_model=EntityAnswer,
+    response_description="The new human.",
+    responses={200: {"model": EntityAnswer, "description": "The existing human of that externalId, updated."}}
+    | failures(413),
 )
-async def create_entity(
-    _: Service, runtime: AtWork, new: Annotated[NewEntity, Depends(reads(NewEntity))]
-) -> ApiResponse:
+async def create_entity(_: Service, runtime: AtWork, new: NewEntity) -> ApiResponse:
     """Register a human, or update the human with that externalId."""
     registration = await runtime.entities.register(**new.fields)
-    return answer({"entity": entity_json(registration.entity)}, 201 if registration.created else 200)
+    return answer(EntityAnswer.of(registration.entity), 201 if registration.created else 200)
 
 
-@router.get("", responses=answers(EntityList, "The entities."))
+@router.get("", response_description="The entities.")
 async def list_entities(
     _: Service, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
-) -> ApiResponse:
+) -> Annotated[Sequence[EntityRow], EntityList]:
     """List the agents in the order of their declaration, then the humans, oldest first."""
-    return listed("entities", await runtime.entities.list(limit, offset), entity_json)
+    return await runtime.entities.list(limit, offset)
 
 
-@router.get("/{entity_id}", responses=answers(EntityAnswer, "The entity.", errors=(404,)))
-async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> ApiResponse:
+@router.get("/{entity_id}", response_description="The entity.", responses=failures(404))
+async def get_entity(_: Service, runtime: AtWork, entity_id: Id) -> Annotated[EntityRow, EntityAnswer]:
     """Get an entity."""
-    return answer({"entity": entity_json(await runtime.entities.get(entity_id))})
+    return await runtime.entities.get(entity_id)
 
 
-@router.patch(
-    "/{entity_id}",
-    responses=answers(EntityAnswer, "The updated human.", errors=(404, 409, 413)),
-    openapi_extra=described(EntityChange),
-)
+@router.patch("/{entity_id}", response_description="The updated human.", responses=failures(404, 409, 413))
 async def change_entity(
-    _: Service, runtime: AtWork, entity_id: Id, change: Annotated[EntityChange, Depends(reads(EntityChange))]
-) -> ApiResponse:
+    _: Service, runtime: AtWork, entity_id: Id, change: EntityChange
+) -> Annotated[EntityRow, EntityAnswer]:
     """Change a human."""
-    return answer({"entity": entity_json(await runtime.entities.update(entity_id, **change.fields))})
+    return await runtime.entities.update(entity_id, **change.fields)
 
 
-@router.delete("/{entity_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> ApiResponse:
+@router.delete("/{entity_id}", response_description="Deleted.", responses=failures(404))
+async def delete_entity(_: Service, runtime: AtWork, entity_id: Id) -> Annotated[None, Deleted]:
     """Delete a human. Their tokens are no longer accepted; their threads are kept."""
     await runtime.entities.delete(entity_id)
-    return answer({"success": True})
 
 
 @router.patch(
     "/{entity_id}/env",
-    responses=answers(EnvNames, "The names of the human's variables.", errors=(404, 413)),
-    openapi_extra=described(NewEnv),
+    response_description="The names of the human's variables.",
+    responses=failures(404, 413),
 )
 async def set_entity_env(
-    _: Service, runtime: AtWork, entity_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
-) -> ApiResponse:
+    _: Service, runtime: AtWork, entity_id: Id, new: NewEnv
+) -> Annotated[Mapping[str, EnvType], EnvNames]:
     """Set variables for all threads of a human, as secrets by default, or delete them with null."""
-    return answer(env_names(await runtime.entities.set_env(entity_id, read_env(new.env))))
+    return await runtime.entities.set_env(entity_id, read_env(new.env))
 
 
 clients_router = noun("/api/clients", "clients")
@@ -138,7 +141,7 @@ clients_router = noun("/api/clients", "clients")
 class ClientAnswer(Shape):
     """One client."""
 
-    client: FrontEnd
+    client: Itself[FrontEnd]
 
 
 class ClientList(ListShape):
@@ -161,36 +164,30 @@ class NewClient(RequestForm):
 
 
 @clients_router.post(
-    "",
-    status_code=201,
-    responses=answers(ClientAnswer, "The new client.", 201, (404, 413)),
-    openapi_extra=described(NewClient),
+    "", status_code=201, response_description="The new client.", responses=failures(404, 413)
 )
 async def register_client(
-    caller: AnyCaller, serving: ServingDep, new: Annotated[NewClient, Depends(reads(NewClient))]
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, new: NewClient
+) -> Annotated[FrontEndRow, ClientAnswer]:
     """Register a client."""
     whose = speaker(caller, new.entity_id)
-    registration = await serving.runtime.clients.register(whose, new.name, new.metadata)
-    return answer({"client": client_json(registration)}, 201)
+    return await serving.runtime.clients.register(whose, new.name, new.metadata)
 
 
-@clients_router.get("", responses=answers(ClientList, "The clients."))
+@clients_router.get("", response_description="The clients.")
 async def list_clients(
     caller: AnyCaller,
     serving: ServingDep,
     entity_id: EntityId = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> ApiResponse:
+) -> Annotated[Sequence[FrontEndRow], ClientList]:
     """List registered clients, oldest first. A person sees their own."""
-    clients = await serving.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
-    return listed("clients", clients, client_json)
+    return await serving.runtime.clients.list(owner_of_listed(caller, entity_id), limit, offset)
 
 
-@clients_router.delete("/{client_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_client(caller: AnyCaller, serving: ServingDep, client_id: Id) -> ApiResponse:
+@clients_router.delete("/{client_id}", response_description="Deleted.", responses=failures(404))
+async def delete_client(caller: AnyCaller, serving: ServingDep, client_id: Id) -> Annotated[None, Deleted]:
     """Delete a registered client."""
     await serving.permits.client(caller, client_id)
     await serving.runtime.clients.delete(client_id)
-    return answer({"success": True})

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Literal, Self, TypeVar
 
-from fastapi import Depends, Path, Query
+from fastapi import Path, Query
 from pydantic import Field, model_validator
 
 from toolwright.core.agents.memory import (
@@ -15,6 +15,8 @@ from toolwright.core.agents.memory import (
     MOST_LINKED,
     MOST_TAGS,
 )
+from toolwright.core.agents.memory import Block as BlockRow
+from toolwright.core.agents.memory import Passage as PassageRow
 from toolwright.core.agents.mind import (
     LONGEST_ID,
     LONGEST_NAME,
@@ -27,9 +29,12 @@ from toolwright.core.agents.mind import (
     MemoryChange,
     PlanChange,
 )
+from toolwright.core.agents.mind import Goal as GoalRow
+from toolwright.core.agents.mind import Memory as MemoryRow
+from toolwright.core.agents.mind import Plan as PlanRow
 from toolwright.core.limits import PageLimit
-from toolwright.web.answers import ApiResponse, Deleted, ListShape, answer, answers, listed
-from toolwright.web.dependencies import AtWork, Service, noun
+from toolwright.web.answers import Deleted, ListShape, failures
+from toolwright.web.dependencies import AtWork, Service
 from toolwright.web.requests import (
     Id,
     Limit,
@@ -38,22 +43,17 @@ from toolwright.web.requests import (
     Reference,
     RequestForm,
     StorableText,
-    described,
     errors_at,
-    reads,
 )
+from toolwright.web.route import noun
 from toolwright.wire.agent import (
     Block,
     Goal,
     Memory,
     Passage,
     Plan,
-    block_json,
-    goal_json,
-    memory_json,
-    passage_json,
-    plan_json,
 )
+from toolwright.wire.rendering import GIVEN, Itself
 from toolwright.wire.shape import Shape
 
 router = noun("/api/agents/{agent_id}", "agents")
@@ -200,7 +200,7 @@ def _errors_of_one(plural: str, items: Sequence[RequestForm] | None) -> Abstract
     return errors_at(f"{plural}.0", "") if items is None else nullcontext()
 
 
-@router.get("/goals", responses=answers(GoalList, "The goals.", errors=(404,)))
+@router.get("/goals", response_description="The goals.", responses=failures(404))
 async def list_goals(
     _: Service,
     runtime: AtWork,
@@ -208,40 +208,29 @@ async def list_goals(
     limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
-) -> ApiResponse:
+) -> Annotated[Sequence[GoalRow], GoalList]:
     """List the agent's goals, oldest first."""
-    return listed("goals", await runtime.minds.goals(agent_id, limit, offset, user_id=user_id), goal_json)
+    return await runtime.minds.goals(agent_id, limit, offset, user_id=user_id)
 
 
-@router.post(
-    "/goals",
-    responses=answers(GoalList, "All goals after the change.", errors=(404, 413)),
-    openapi_extra=described(NewGoals),
-)
+@router.post("/goals", response_description="All goals after the change.", responses=failures(404, 413))
 async def set_goals(
-    _: Service,
-    runtime: AtWork,
-    agent_id: Id,
-    new: Annotated[NewGoals, Depends(reads(NewGoals))],
-    user_id: Person = None,
-) -> ApiResponse:
+    _: Service, runtime: AtWork, agent_id: Id, new: NewGoals, user_id: Person = None
+) -> Annotated[Sequence[GoalRow], GoalList]:
     """Create and update goals: all of them, or none if one is invalid."""
     with _errors_of_one("goals", new.goals):
-        return listed(
-            "goals", await runtime.minds.set_goals(agent_id, new.changes(), user_id=user_id), goal_json
-        )
+        return await runtime.minds.set_goals(agent_id, new.changes(), user_id=user_id)
 
 
-@router.delete("/goals/{goal_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
+@router.delete("/goals/{goal_id}", response_description="Deleted.", responses=failures(404))
 async def delete_goal(
     _: Service, runtime: AtWork, agent_id: Id, goal_id: Id, user_id: Person = None
-) -> ApiResponse:
+) -> Annotated[None, Deleted]:
     """Delete a goal."""
     await runtime.minds.drop_goal(agent_id, goal_id, user_id=user_id)
-    return answer({"success": True})
 
 
-@router.get("/memories", responses=answers(MemoryList, "The memories.", errors=(404,)))
+@router.get("/memories", response_description="The memories.", responses=failures(404))
 async def list_memories(
     _: Service,
     runtime: AtWork,
@@ -249,44 +238,29 @@ async def list_memories(
     limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
-) -> ApiResponse:
+) -> Annotated[Sequence[MemoryRow], MemoryList]:
     """List the agent's memories by key."""
-    return listed(
-        "memories", await runtime.minds.memories(agent_id, limit, offset, user_id=user_id), memory_json
-    )
+    return await runtime.minds.memories(agent_id, limit, offset, user_id=user_id)
 
 
-@router.post(
-    "/memories",
-    responses=answers(MemoryList, "All memories after the change.", errors=(404, 413)),
-    openapi_extra=described(NewMemories),
-)
+@router.post("/memories", response_description="All memories after the change.", responses=failures(404, 413))
 async def set_memories(
-    _: Service,
-    runtime: AtWork,
-    agent_id: Id,
-    new: Annotated[NewMemories, Depends(reads(NewMemories))],
-    user_id: Person = None,
-) -> ApiResponse:
+    _: Service, runtime: AtWork, agent_id: Id, new: NewMemories, user_id: Person = None
+) -> Annotated[Sequence[MemoryRow], MemoryList]:
     """Store memories of the agent by key: all of them, or none if one is invalid."""
     with _errors_of_one("memories", new.memories):
-        return listed(
-            "memories",
-            await runtime.minds.set_memories(agent_id, new.changes(), user_id=user_id),
-            memory_json,
-        )
+        return await runtime.minds.set_memories(agent_id, new.changes(), user_id=user_id)
 
 
-@router.delete("/memories/{key:text}", responses=answers(Deleted, "Deleted.", errors=(404,)))
+@router.delete("/memories/{key:text}", response_description="Deleted.", responses=failures(404))
 async def delete_memory(
     _: Service, runtime: AtWork, agent_id: Id, key: Key, user_id: Person = None
-) -> ApiResponse:
+) -> Annotated[None, Deleted]:
     """Delete a memory."""
     await runtime.minds.drop_memory(agent_id, key, user_id=user_id)
-    return answer({"success": True})
 
 
-@router.get("/plans", responses=answers(PlanList, "The plans.", errors=(404,)))
+@router.get("/plans", response_description="The plans.", responses=failures(404))
 async def list_plans(
     _: Service,
     runtime: AtWork,
@@ -294,31 +268,26 @@ async def list_plans(
     limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
-) -> ApiResponse:
+) -> Annotated[Sequence[PlanRow], PlanList]:
     """List the agent's plans, soonest first."""
-    return listed("plans", await runtime.minds.plans(agent_id, limit, offset, user_id=user_id), plan_json)
+    return await runtime.minds.plans(agent_id, limit, offset, user_id=user_id)
 
 
-@router.post(
-    "/plans",
-    responses=answers(PlanList, "All plans after the change.", errors=(404, 413)),
-    openapi_extra=described(NewPlans),
-)
+@router.post("/plans", response_description="All plans after the change.", responses=failures(404, 413))
 async def set_plans(
-    _: Service, runtime: AtWork, agent_id: Id, new: Annotated[NewPlans, Depends(reads(NewPlans))]
-) -> ApiResponse:
+    _: Service, runtime: AtWork, agent_id: Id, new: NewPlans
+) -> Annotated[Sequence[PlanRow], PlanList]:
     """Create and update plans: all of them, or none if one is invalid."""
     with _errors_of_one("plans", new.plans):
-        return listed("plans", await runtime.minds.set_plans(agent_id, new.changes()), plan_json)
+        return await runtime.minds.set_plans(agent_id, new.changes())
 
 
-@router.delete("/plans/{plan_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
+@router.delete("/plans/{plan_id}", response_description="Deleted.", responses=failures(404))
 async def delete_plan(
     _: Service, runtime: AtWork, agent_id: Id, plan_id: Id, user_id: Person = None
-) -> ApiResponse:
+) -> Annotated[None, Deleted]:
     """Delete a plan."""
     await runtime.minds.drop_plan(agent_id, plan_id, user_id=user_id)
-    return answer({"success": True})
 
 
 Tag = Annotated[StorableText, Field(max_length=LONGEST_TAG)]
@@ -334,7 +303,7 @@ class BlockList(ListShape):
 class BlockAnswer(Shape):
     """One block."""
 
-    block: Block
+    block: Itself[Block]
 
 
 class PassageList(ListShape):
@@ -346,13 +315,13 @@ class PassageList(ListShape):
 class PassageAnswer(Shape):
     """One passage."""
 
-    passage: Passage
+    passage: Itself[Passage]
 
 
 class Linked(Shape):
     """Confirmation that the reader can or can no longer read the block."""
 
-    success: Literal[True]
+    success: Annotated[Literal[True], GIVEN] = True
 
 
 class NewBlock(RequestForm):
@@ -372,7 +341,7 @@ class NewPassage(RequestForm):
     tags: Annotated[list[Tag], Field(max_length=MOST_TAGS)] = Field([])
 
 
-@router.get("/memory", responses=answers(BlockList, "The blocks.", errors=(404,)))
+@router.get("/memory", response_description="The blocks.", responses=failures(404))
 async def list_blocks(
     _: Service,
     runtime: AtWork,
@@ -380,72 +349,60 @@ async def list_blocks(
     limit: Limit = PageLimit(1_000),
     offset: Offset = 0,
     user_id: Person = None,
-) -> ApiResponse:
+) -> Annotated[Sequence[BlockRow], BlockList]:
     """List the blocks that the agent reads, its own and those shared with it, by label."""
-    return listed("blocks", await runtime.blocks.list(agent_id, limit, offset, user_id=user_id), block_json)
+    return await runtime.blocks.list(agent_id, limit, offset, user_id=user_id)
 
 
-@router.get("/memory/{label:text}", responses=answers(BlockAnswer, "The block.", errors=(404,)))
+@router.get("/memory/{label:text}", response_description="The block.", responses=failures(404))
 async def get_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
-) -> ApiResponse:
+) -> Annotated[BlockRow, BlockAnswer]:
     """Get the agent's own block with that label, or the block shared with it."""
-    return answer({"block": block_json(await runtime.blocks.get(agent_id, label, user_id=user_id))})
+    return await runtime.blocks.get(agent_id, label, user_id=user_id)
 
 
-@router.put(
-    "/memory/{label:text}",
-    responses=answers(BlockAnswer, "The updated block.", errors=(404, 413)),
-    openapi_extra=described(NewBlock),
-)
+@router.put("/memory/{label:text}", response_description="The updated block.", responses=failures(404, 413))
 async def write_block(
-    _: Service,
-    runtime: AtWork,
-    agent_id: Id,
-    label: Label,
-    new: Annotated[NewBlock, Depends(reads(NewBlock))],
-    user_id: Person = None,
-) -> ApiResponse:
+    _: Service, runtime: AtWork, agent_id: Id, label: Label, new: NewBlock, user_id: Person = None
+) -> Annotated[BlockRow, BlockAnswer]:
     """Create the agent's block with that label, or replace its content."""
-    return answer(
-        {
-            "block": block_json(
-                await runtime.blocks.write(agent_id, label, new.content, new.readers, user_id=user_id)
-            )
-        }
-    )
+    return await runtime.blocks.write(agent_id, label, new.content, new.readers, user_id=user_id)
 
 
-@router.delete("/memory/{label:text}", responses=answers(Deleted, "Deleted.", errors=(404,)))
+@router.delete("/memory/{label:text}", response_description="Deleted.", responses=failures(404))
 async def delete_block(
     _: Service, runtime: AtWork, agent_id: Id, label: Label, user_id: Person = None
-) -> ApiResponse:
+) -> Annotated[None, Deleted]:
     """Delete a block of the agent, including for the agents it is shared with."""
     await runtime.blocks.drop(agent_id, label, user_id=user_id)
-    return answer({"success": True})
 
 
 @router.put(
     "/readers/{reader_id}/memory/{label:text}",
-    responses=answers(Linked, "The agent can read the block.", errors=(404,)),
+    response_description="The agent can read the block.",
+    responses=failures(404),
 )
-async def link_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> ApiResponse:
+async def link_block(
+    _: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label
+) -> Annotated[None, Linked]:
     """Share a block of this agent with another agent."""
     await runtime.blocks.link(agent_id, label, reader_id)
-    return answer({"success": True})
 
 
 @router.delete(
     "/readers/{reader_id}/memory/{label:text}",
-    responses=answers(Deleted, "The agent can no longer read the block.", errors=(404,)),
+    response_description="The agent can no longer read the block.",
+    responses=failures(404),
 )
-async def unlink_block(_: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label) -> ApiResponse:
+async def unlink_block(
+    _: Service, runtime: AtWork, agent_id: Id, reader_id: Id, label: Label
+) -> Annotated[None, Deleted]:
     """Stop sharing a block of this agent with another agent."""
     await runtime.blocks.unlink(agent_id, label, reader_id)
-    return answer({"success": True})
 
 
-@router.get("/passages", responses=answers(PassageList, "The passages.", errors=(404,)))
+@router.get("/passages", response_description="The passages.", responses=failures(404))
 async def list_passages(
     _: Service,
     runtime: AtWork,
@@ -457,49 +414,35 @@ async def list_passages(
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
     user_id: Person = None,
-) -> ApiResponse:
+) -> Annotated[Sequence[PassageRow], PassageList]:
     """List the agent's passages, newest first, or search them, best match first."""
     if q is None:
-        return listed(
-            "passages", await runtime.passages.list(agent_id, limit, offset, user_id=user_id), passage_json
-        )
+        return await runtime.passages.list(agent_id, limit, offset, user_id=user_id)
     with errors_at("query", "q"):
-        passages = await runtime.passages.search(agent_id, q, limit, offset, user_id=user_id)
-    return listed("passages", passages, passage_json)
+        return await runtime.passages.search(agent_id, q, limit, offset, user_id=user_id)
 
 
 @router.post(
-    "/passages",
-    status_code=201,
-    responses=answers(PassageAnswer, "The new passage.", 201, (404, 413)),
-    openapi_extra=described(NewPassage),
+    "/passages", status_code=201, response_description="The new passage.", responses=failures(404, 413)
 )
 async def store_passage(
-    _: Service,
-    runtime: AtWork,
-    agent_id: Id,
-    new: Annotated[NewPassage, Depends(reads(NewPassage))],
-    user_id: Person = None,
-) -> ApiResponse:
+    _: Service, runtime: AtWork, agent_id: Id, new: NewPassage, user_id: Person = None
+) -> Annotated[PassageRow, PassageAnswer]:
     """Store a passage in the agent's archive."""
-    passage = await runtime.passages.add(agent_id, new.content, new.tags, user_id=user_id)
-    return answer({"passage": passage_json(passage)}, 201)
+    return await runtime.passages.add(agent_id, new.content, new.tags, user_id=user_id)
 
 
-@router.get("/passages/{passage_id}", responses=answers(PassageAnswer, "The passage.", errors=(404,)))
+@router.get("/passages/{passage_id}", response_description="The passage.", responses=failures(404))
 async def get_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
-) -> ApiResponse:
+) -> Annotated[PassageRow, PassageAnswer]:
     """Get a passage of the agent."""
-    return answer(
-        {"passage": passage_json(await runtime.passages.get(agent_id, passage_id, user_id=user_id))}
-    )
+    return await runtime.passages.get(agent_id, passage_id, user_id=user_id)
 
 
-@router.delete("/passages/{passage_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
+@router.delete("/passages/{passage_id}", response_description="Deleted.", responses=failures(404))
 async def delete_passage(
     _: Service, runtime: AtWork, agent_id: Id, passage_id: Id, user_id: Person = None
-) -> ApiResponse:
+) -> Annotated[None, Deleted]:
     """Delete a passage."""
     await runtime.passages.drop(agent_id, passage_id, user_id=user_id)
-    return answer({"success": True})

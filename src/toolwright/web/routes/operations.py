@@ -8,7 +8,8 @@ from starlette.responses import Response
 from toolwright.core.errors import NotFound, StoreError, install
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers import ApiResponse, answer, failures, status_of
-from toolwright.web.dependencies import Scraper, Serving, ServingDep, noun
+from toolwright.web.dependencies import Scraper, Serving, ServingDep
+from toolwright.web.route import noun
 from toolwright.wire.server import Health
 
 health_router = noun("", "health")

@@ -1,5 +1,6 @@
 """Routes of runs, and of event streams of threads, runs and spaces, with the tokens that open them."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Header, Query
@@ -9,35 +10,34 @@ from pydantic import Field
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PageLimit, ended_early
+from toolwright.core.threads.compaction import SentPrompt as SentPromptRow
 from toolwright.core.threads.event import Topic
+from toolwright.core.threads.run import Run as RunRow
 from toolwright.core.threads.run import RunStatus
 from toolwright.web.answers import (
-    ApiResponse,
     ListShape,
     Names,
     Responses,
-    answer,
-    answers,
     failures,
-    listed,
+    shown,
 )
 from toolwright.web.auth.permits import reads_system_text
-from toolwright.web.dependencies import AnyCaller, Service, ServingDep, StreamingService, StreamReader, noun
+from toolwright.web.dependencies import AnyCaller, Service, ServingDep, StreamingService, StreamReader
 from toolwright.web.requests import EventId, Id, Limit, Offset, StorableText
+from toolwright.web.route import noun
 from toolwright.web.streams import EventStream
-from toolwright.wire.event import Event, event_json
+from toolwright.wire.event import Event
+from toolwright.wire.rendering import Absent, Itself
 from toolwright.wire.run import (
     ListedRun,
     Run,
     RunProgress,
     SentPrompt,
-    run_json,
-    run_status_json,
     run_with_steps,
-    sent_prompt_json,
+    shown_prompt,
 )
 from toolwright.wire.server import StreamToken
-from toolwright.wire.shape import Absent, Shape
+from toolwright.wire.shape import Shape
 
 router = noun("/api/runs", "runs")
 _EVENTS: dict[str, Any] = {  # part of an OpenAPI document
@@ -49,7 +49,7 @@ _EVENTS: dict[str, Any] = {  # part of an OpenAPI document
 class RunAnswer(Shape):
     """One run."""
 
-    run: ListedRun
+    run: Itself[ListedRun]
 
 
 class FullRunAnswer(Shape):
@@ -80,7 +80,7 @@ class EventList(ListShape):
     events: list[Event]
 
 
-@router.get("", responses=answers(RunList, "The runs."))
+@router.get("", response_description="The runs.")
 async def list_runs(
     _: Service,
     serving: ServingDep,
@@ -91,38 +91,37 @@ async def list_runs(
     thread_id: Annotated[StorableText | None, Query(alias="threadId")] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> ApiResponse:
+) -> Annotated[Sequence[RunRow], RunList]:
     """List runs, newest first, without their steps."""
-    runs = await serving.runtime.runs.list(
+    return await serving.runtime.runs.list(
         status=status, agent=agent_id, thread_id=thread_id, limit=limit, offset=offset
     )
-    return listed("runs", runs, run_json)
 
 
-@router.get("/{run_id}", responses=answers(FullRunAnswer, "The run.", errors=(404,)))
-async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> ApiResponse:
+@router.get("/{run_id}", response_description="The run.", responses=failures(404))
+async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Annotated[JSONObject, FullRunAnswer]:
     """Get a run with its steps and their messages."""
     run, sight = await serving.permits.visible_run(caller, run_id)
     if sight == "status":
-        return answer({"run": run_status_json(run)})
+        return {"run": RunProgress.of(run)}
     steps = await serving.runtime.runs.steps(run_id, PageLimit(ALL_ROWS))
     messages = await serving.runtime.runs.messages(run_id, PageLimit(ALL_ROWS))
     more: JSONObject = {"more": True} if ended_early(steps) or ended_early(messages) else {}
-    return answer({"run": run_with_steps(run, steps, messages), **more})
+    return {"run": run_with_steps(run, steps, messages), **more}
 
 
-@router.get("/{run_id}/prompts", responses=answers(PromptList, "The prompts that were sent.", errors=(404,)))
+@router.get("/{run_id}/prompts", response_description="The prompts that were sent.", responses=failures(404))
 async def list_prompts(
     caller: AnyCaller, serving: ServingDep, run_id: Id, limit: Limit = PageLimit(20), offset: Offset = 0
-) -> ApiResponse:
+) -> Annotated[Sequence[SentPromptRow], PromptList]:
     """List the requests sent to models at each step of the run, in order, rebuilt from the journal."""
     await serving.permits.run(caller, run_id)
     prompts = await serving.runtime.sent_prompts.of_run(run_id, limit, offset)
     whole, message = reads_system_text(caller), caller.presentation.message
-    return listed("prompts", prompts, lambda each: sent_prompt_json(each, message, include_contents=whole))
+    return shown(prompts, lambda each: shown_prompt(each, message, include_contents=whole))
 
 
-@router.get("/{run_id}/events", responses=answers(EventList, "The events.", errors=(404,)))
+@router.get("/{run_id}/events", response_description="The events.", responses=failures(404))
 async def list_run_events(
     caller: AnyCaller,
     serving: ServingDep,
@@ -130,30 +129,30 @@ async def list_run_events(
     after: Annotated[EventId, Query(description="Only events after the one with this id.")] = "0",
     limit: Limit = PageLimit(500),
     offset: Offset = 0,
-) -> ApiResponse:
+) -> Annotated[JSONObject, EventList]:
     """List the run's recorded events, in order."""
     await serving.permits.run(caller, run_id)
     run = await serving.runtime.runs.get(run_id)
     events = await serving.runtime.events.list(Topic(kind="run", id=run_id), int(after), limit, offset)
-    entity_id = entity_id_of(run.agent)
-    present = caller.presentation.event
-    return listed("events", events, lambda event: event_json(present(event), entity_id))
+    return EventList.of(shown(events, caller.presentation.event), agent_entity_id=entity_id_of(run.agent))
 
 
 @router.post(
-    "/{run_id}/cancel", responses=answers(RunAnswer, "The run, which is being cancelled.", errors=(404, 409))
+    "/{run_id}/cancel",
+    response_description="The run, which is being cancelled.",
+    responses=failures(404, 409),
 )
-async def cancel_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> ApiResponse:
+async def cancel_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Annotated[RunRow, RunAnswer]:
     """Cancel the run."""
     await serving.permits.run(caller, run_id)
-    return answer({"run": run_json(await serving.runtime.runs.cancel(run_id))})
+    return await serving.runtime.runs.cancel(run_id)
 
 
-@router.post("/{run_id}/retry", responses=answers(RunAnswer, "The run, queued again.", errors=(404, 409)))
-async def retry_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> ApiResponse:
+@router.post("/{run_id}/retry", response_description="The run, queued again.", responses=failures(404, 409))
+async def retry_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Annotated[RunRow, RunAnswer]:
     """Continue a failed run from its last step."""
     await serving.permits.run(caller, run_id)
-    return answer({"run": run_json(await serving.runtime.runs.retry(run_id))})
+    return await serving.runtime.runs.retry(run_id)
 
 
 streams_router = noun("/api", "streams")
@@ -244,8 +243,8 @@ def _ids(entity_id: str | None, **ids: str) -> JSONObject:
 tokens_router = noun("/api/stream-tokens", "streams")
 
 
-@tokens_router.post("", responses=answers(StreamToken, "The token."))
-async def create_stream_token(caller: AnyCaller, serving: ServingDep) -> ApiResponse:
+@tokens_router.post("", response_description="The token.")
+async def create_stream_token(caller: AnyCaller, serving: ServingDep) -> Annotated[JSONObject, StreamToken]:
     """Create a token that opens one stream within a minute, as `?token=`, with the caller's rights."""
     token, expires_at = await serving.tokens.issue(caller)
-    return answer({"token": token, "expiresAt": expires_at.isoformat()})
+    return {"token": token, "expiresAt": expires_at.isoformat()}

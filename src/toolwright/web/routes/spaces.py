@@ -1,8 +1,9 @@
 """Routes of spaces, their members, messages and reactions."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import Depends, Query
+from fastapi import Query
 from pydantic import AfterValidator, Field, JsonValue
 
 from toolwright.core.agents.agent import entity_id_of
@@ -10,21 +11,18 @@ from toolwright.core.json_value import JSON, JSONObject, characters
 from toolwright.core.limits import PAGE_BYTES, Page, PageLimit
 from toolwright.core.spaces import DeliveryOrder, SpaceFields, SpaceKind
 from toolwright.core.spaces import Member as MemberRow
+from toolwright.core.spaces import Reaction as ReactionRow
 from toolwright.core.spaces import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_ID, LONGEST_TEXT, OWN_ID
 from toolwright.runtime.spaces.messages import LONGEST_PAGE, MessageView
 from toolwright.web.answers import (
-    ApiResponse,
     Deleted,
     ListShape,
-    answer,
-    answers,
-    listed,
-    page_json,
+    failures,
 )
 from toolwright.web.auth.permits import speaker
-from toolwright.web.dependencies import AnyCaller, AtWork, Service, ServingDep, noun
+from toolwright.web.dependencies import AnyCaller, AtWork, Service, ServingDep
 from toolwright.web.requests import (
     Description,
     Id,
@@ -35,9 +33,9 @@ from toolwright.web.requests import (
     Reference,
     RequestForm,
     StorableText,
-    described,
-    reads,
 )
+from toolwright.web.route import noun
+from toolwright.wire.rendering import Itself, WrittenBy
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import (
     Member,
@@ -45,10 +43,6 @@ from toolwright.wire.space import (
     PostedMessage,
     Space,
     SpaceMessage,
-    member_json,
-    reaction_json,
-    space_json,
-    space_message_json,
 )
 
 SpaceId = Annotated[
@@ -61,8 +55,8 @@ router = noun("/api/spaces", "spaces")
 class SpaceAnswer(Shape):
     """One space, under both of its names."""
 
-    space: Space
-    smart_space: Space
+    space: Itself[Space]
+    smart_space: Itself[Space]
 
 
 class SpaceList(ListShape):
@@ -70,6 +64,12 @@ class SpaceList(ListShape):
 
     spaces: list[Space]
     smart_spaces: list[Space]
+
+    @classmethod
+    def of(cls, row: Sequence[SpaceRow], **given: bool) -> JSONObject:
+        """Render a page of spaces."""
+        fields = super().of(row, **given)
+        return {**fields, "smartSpaces": fields["spaces"]}
 
 
 class MembershipAnswer(Shape):
@@ -135,65 +135,46 @@ class ReadUpTo(RequestForm):
     seq: int = Field(ge=0, lt=2**63)
 
 
-@router.post(
-    "",
-    status_code=201,
-    responses=answers(SpaceAnswer, "The new space.", 201, (409, 413)),
-    openapi_extra=described(NewSpace),
-)
-async def create_space(
-    _: Service, runtime: AtWork, new: Annotated[NewSpace, Depends(reads(NewSpace))]
-) -> ApiResponse:
+@router.post("", status_code=201, response_description="The new space.", responses=failures(409, 413))
+async def create_space(_: Service, runtime: AtWork, new: NewSpace) -> Annotated[SpaceRow, SpaceAnswer]:
     """Create a space without members."""
-    return answer(
-        _space_fields(
-            await runtime.spaces.create(
-                new.name, new.kind, new.description, new.metadata, new.id, delivery=new.delivery or "all"
-            )
-        ),
-        201,
+    return await runtime.spaces.create(
+        new.name, new.kind, new.description, new.metadata, new.id, delivery=new.delivery or "all"
     )
 
 
-@router.get("", responses=answers(SpaceList, "The spaces."))
+@router.get("", response_description="The spaces.")
 async def list_spaces(
     caller: AnyCaller, runtime: AtWork, limit: Limit = PageLimit(50), offset: Offset = 0
-) -> ApiResponse:
+) -> Annotated[Sequence[SpaceRow], SpaceList]:
     """List spaces, oldest first. A person sees the spaces they are a member of, and the public ones."""
-    spaces = await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
-    entries, ended = page_json(spaces, space_json)
-    return answer({"spaces": entries, "smartSpaces": entries, **ended})
+    return await runtime.spaces.list(limit, offset, seen_by=caller.entity_id)
 
 
-@router.get("/{space_id}", responses=answers(SpaceAnswer, "The space.", errors=(404,)))
-async def get_space(caller: AnyCaller, serving: ServingDep, space_id: Id) -> ApiResponse:
+@router.get("/{space_id}", response_description="The space.", responses=failures(404))
+async def get_space(caller: AnyCaller, serving: ServingDep, space_id: Id) -> Annotated[SpaceRow, SpaceAnswer]:
     """Get a space."""
-    return answer(_space_fields(await serving.permits.space(caller, space_id)))
+    return await serving.permits.space(caller, space_id)
 
 
-@router.patch(
-    "/{space_id}",
-    responses=answers(SpaceAnswer, "The updated space.", errors=(404, 413)),
-    openapi_extra=described(SpaceChange),
-)
+@router.patch("/{space_id}", response_description="The updated space.", responses=failures(404, 413))
 async def change_space(
-    _: Service, runtime: AtWork, space_id: Id, change: Annotated[SpaceChange, Depends(reads(SpaceChange))]
-) -> ApiResponse:
+    _: Service, runtime: AtWork, space_id: Id, change: SpaceChange
+) -> Annotated[SpaceRow, SpaceAnswer]:
     """Change a space."""
-    return answer(_space_fields(await runtime.spaces.update(space_id, **change.fields)))
+    return await runtime.spaces.update(space_id, **change.fields)
 
 
-@router.delete("/{space_id}", responses=answers(Deleted, "Deleted.", errors=(404,)))
-async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> ApiResponse:
+@router.delete("/{space_id}", response_description="Deleted.", responses=failures(404))
+async def delete_space(_: Service, runtime: AtWork, space_id: Id) -> Annotated[None, Deleted]:
     """Delete a space with its messages."""
     await runtime.spaces.delete(space_id)
-    return answer({"success": True})
 
 
-@router.get("/{space_id}/members", responses=answers(MemberList, "The members.", errors=(404,)))
+@router.get("/{space_id}/members", response_description="The members.", responses=failures(404))
 async def list_members(
     caller: AnyCaller, serving: ServingDep, space_id: Id, limit: Limit = PageLimit(1_000), offset: Offset = 0
-) -> ApiResponse:
+) -> Annotated[JSONObject, MemberList]:
     """List the members of a space, in the order in which they joined."""
     await serving.permits.in_space(caller, space_id)
     members = Page((await serving.runtime.spaces.members(space_id))[offset : offset + limit])
@@ -206,70 +187,58 @@ async def list_members(
         entries.append(await _member(serving.runtime, one))
         size += characters(entries[-1])
     ended: JSONObject = {"more": True} if members.more else {}
-    return answer({"members": entries, **ended})
+    return {"members": entries, **ended}
 
 
-@router.post(
-    "/{space_id}/members",
-    responses=answers(MembershipAnswer, "The membership.", errors=(404, 409, 413)),
-    openapi_extra=described(NewMember),
-)
+@router.post("/{space_id}/members", response_description="The membership.", responses=failures(404, 409, 413))
 async def add_member(
-    _: Service, runtime: AtWork, space_id: Id, new: Annotated[NewMember, Depends(reads(NewMember))]
-) -> ApiResponse:
+    _: Service, runtime: AtWork, space_id: Id, new: NewMember
+) -> Annotated[JSONObject, MembershipAnswer]:
     """Add an entity to a space, or set the role of a member. A dm has at most two members."""
     member = await runtime.spaces.add_member(space_id, new.entity_id, new.role)
-    return answer({"membership": await _member(runtime, member)})
+    return {"membership": await _member(runtime, member)}
 
 
 @router.patch(
     "/{space_id}/members/{entity_id}",
-    responses=answers(MembershipAnswer, "The updated membership.", errors=(404, 413)),
-    openapi_extra=described(MemberRole),
+    response_description="The updated membership.",
+    responses=failures(404, 413),
 )
 async def change_member(
-    _: Service,
-    runtime: AtWork,
-    space_id: Id,
-    entity_id: Id,
-    change: Annotated[MemberRole, Depends(reads(MemberRole))],
-) -> ApiResponse:
+    _: Service, runtime: AtWork, space_id: Id, entity_id: Id, change: MemberRole
+) -> Annotated[JSONObject, MembershipAnswer]:
     """Set the role of a member."""
     member = await runtime.spaces.change_member(space_id, entity_id, change.role)
-    return answer({"membership": await _member(runtime, member)})
+    return {"membership": await _member(runtime, member)}
 
 
-@router.delete("/{space_id}/members/{entity_id}", responses=answers(Deleted, "Removed.", errors=(404,)))
-async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id) -> ApiResponse:
+@router.delete("/{space_id}/members/{entity_id}", response_description="Removed.", responses=failures(404))
+async def remove_member(_: Service, runtime: AtWork, space_id: Id, entity_id: Id) -> Annotated[None, Deleted]:
     """Remove a member from a space."""
     await runtime.spaces.remove_member(space_id, entity_id)
-    return answer({"success": True})
 
 
 @router.patch(
-    "/{space_id}/read",
-    responses=answers(MembershipAnswer, "The caller's membership.", errors=(403, 404, 413)),
-    openapi_extra=described(ReadUpTo),
+    "/{space_id}/read", response_description="The caller's membership.", responses=failures(403, 404, 413)
 )
 async def mark_read(
-    caller: AnyCaller, serving: ServingDep, space_id: Id, mark: Annotated[ReadUpTo, Depends(reads(ReadUpTo))]
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, space_id: Id, mark: ReadUpTo
+) -> Annotated[JSONObject, MembershipAnswer]:
     """Mark messages as read up to a seq. Only people have unread counts: use a person's token."""
     await serving.permits.space(caller, space_id)
     member = await serving.runtime.spaces.mark_read(space_id, serving.permits.reader(caller), mark.seq)
-    return answer({"membership": await _member(serving.runtime, member)})
-
-
-def _space_fields(space: SpaceRow) -> dict[str, JSON]:
-    fields = space_json(space)
-    return {"space": fields, "smartSpace": fields}
+    return {"membership": await _member(serving.runtime, member)}
 
 
 async def _member(runtime: Runtime, member: MemberRow) -> JSON:
-    return member_json(member, await runtime.entities.get_for_display(member.entity_id))
+    return Member.of(member, entity=await runtime.entities.get_for_display(member.entity_id))
 
 
 messages_router = noun("/api", "spaces")
+
+
+def _json(row: MessageView) -> JSONObject:
+    return SpaceMessage.of(row.message, entity=row.author, reactions=row.reactions)
 
 
 class SpaceMessageAnswer(Shape):
@@ -281,13 +250,13 @@ class SpaceMessageAnswer(Shape):
 class SpaceMessageList(ListShape):
     """Messages, oldest first."""
 
-    messages: list[SpaceMessage]
+    messages: list[Annotated[SpaceMessage, WrittenBy(_json)]]
 
 
 class ReactionAnswer(Shape):
     """One reaction."""
 
-    reaction: MessageReaction
+    reaction: Itself[MessageReaction]
 
 
 Place = Annotated[int | None, Query(ge=0, lt=2**63)]
@@ -328,15 +297,12 @@ class NewReaction(RequestForm):
 @messages_router.post(
     "/spaces/{space_id}/messages",
     status_code=201,
-    responses=answers(PostedMessage, "The message, and the runs that read it.", 201, (404, 413)),
-    openapi_extra=described(NewSpaceMessage),
+    response_description="The message, and the runs that read it.",
+    responses=failures(404, 413),
 )
 async def say(
-    caller: AnyCaller,
-    serving: ServingDep,
-    space_id: Id,
-    new: Annotated[NewSpaceMessage, Depends(reads(NewSpaceMessage))],
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, space_id: Id, new: NewSpaceMessage
+) -> Annotated[JSONObject, PostedMessage]:
     """Post a message in a space, which starts runs of its other agents. In a public space the author joins it."""
     await serving.permits.space(caller, space_id)
     spaces = serving.runtime.spaces
@@ -346,11 +312,11 @@ async def say(
     runs: list[JSON] = [
         {"runId": run_id, "agentEntityId": entity_id_of(agent)} for agent, run_id in spoken.runs.items()
     ]
-    return answer({"message": _json(message), "runs": runs}, 201)
+    return {"message": _json(message), "runs": runs}
 
 
 @messages_router.get(
-    "/spaces/{space_id}/messages", responses=answers(SpaceMessageList, "The messages.", errors=(404,))
+    "/spaces/{space_id}/messages", response_description="The messages.", responses=failures(404)
 )
 async def list_space_messages(
     caller: AnyCaller,
@@ -363,73 +329,54 @@ async def list_space_messages(
     before: Annotated[
         Place, Query(alias="beforeSeq", description="Only messages before this seq, the last ones.")
     ] = None,
-) -> ApiResponse:
+) -> Annotated[JSONObject, SpaceMessageList]:
     """List messages in order; by default the newest page."""
     await serving.permits.in_space(caller, space_id)
     messages = await serving.runtime.spaces.messages(space_id, limit, after, before)
-    return listed("messages", messages, _json, newest=after is None)
+    return SpaceMessageList.of(messages, newest=after is None)
 
 
 @messages_router.patch(
-    "/messages/{message_id}",
-    responses=answers(SpaceMessageAnswer, "The updated message.", errors=(403, 404, 413)),
-    openapi_extra=described(NewContent),
+    "/messages/{message_id}", response_description="The updated message.", responses=failures(403, 404, 413)
 )
 async def edit_message(
-    caller: AnyCaller,
-    serving: ServingDep,
-    message_id: Id,
-    change: Annotated[NewContent, Depends(reads(NewContent))],
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, message_id: Id, change: NewContent
+) -> Annotated[JSONObject, SpaceMessageAnswer]:
     """Edit one's own message. A service can edit every message."""
     await serving.permits.own_message(caller, message_id)
-    return answer({"message": _json(await serving.runtime.spaces.edit(message_id, change.content))})
+    return {"message": _json(await serving.runtime.spaces.edit(message_id, change.content))}
 
 
-@messages_router.delete("/messages/{message_id}", responses=answers(Deleted, "Deleted.", errors=(403, 404)))
-async def delete_message(caller: AnyCaller, serving: ServingDep, message_id: Id) -> ApiResponse:
+@messages_router.delete(
+    "/messages/{message_id}", response_description="Deleted.", responses=failures(403, 404)
+)
+async def delete_message(caller: AnyCaller, serving: ServingDep, message_id: Id) -> Annotated[None, Deleted]:
     """Delete one's own message. A service can delete every message."""
     await serving.permits.own_message(caller, message_id)
     await serving.runtime.spaces.erase(message_id)
-    return answer({"success": True})
 
 
 @messages_router.post(
-    "/messages/{message_id}/reactions",
-    responses=answers(ReactionAnswer, "The reaction.", errors=(404, 413)),
-    openapi_extra=described(NewReaction),
+    "/messages/{message_id}/reactions", response_description="The reaction.", responses=failures(404, 413)
 )
 async def react(
-    caller: AnyCaller,
-    serving: ServingDep,
-    message_id: Id,
-    new: Annotated[NewReaction, Depends(reads(NewReaction))],
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, message_id: Id, new: NewReaction
+) -> Annotated[ReactionRow, ReactionAnswer]:
     """Add a reaction to a message. Repeating a reaction has no effect."""
     await serving.permits.message(caller, message_id)
     entity = await serving.runtime.entities.find(speaker(caller, new.entity_id))
-    return answer(
-        {"reaction": reaction_json(await serving.runtime.spaces.react(message_id, entity.id, new.emoji))}
-    )
+    return await serving.runtime.spaces.react(message_id, entity.id, new.emoji)
 
 
 @messages_router.delete(
     "/messages/{message_id}/reactions",
-    responses=answers(ReactionAnswer, "The removed reaction.", errors=(404, 413)),
-    openapi_extra=described(NewReaction),
+    response_description="The removed reaction.",
+    responses=failures(404, 413),
 )
 async def unreact(
-    caller: AnyCaller,
-    serving: ServingDep,
-    message_id: Id,
-    old: Annotated[NewReaction, Depends(reads(NewReaction))],
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, message_id: Id, old: NewReaction
+) -> Annotated[ReactionRow, ReactionAnswer]:
     """Remove a reaction."""
     await serving.permits.message(caller, message_id)
     entity = await serving.runtime.entities.find(speaker(caller, old.entity_id))
-    removed = await serving.runtime.spaces.unreact(message_id, entity.id, old.emoji)
-    return answer({"reaction": reaction_json(removed)})
-
-
-def _json(row: MessageView) -> JSONObject:
-    return space_message_json(row.message, row.author, row.reactions)
+    return await serving.runtime.spaces.unreact(message_id, entity.id, old.emoji)

@@ -1,33 +1,35 @@
 """Routes of threads, their messages, compactions, variables and files, whose downloads browsers do not execute."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal, cast
 from urllib.parse import quote
 
-from fastapi import Depends, Header, Path, Query, Response
+from fastapi import Header, Path, Query, Response
 from pydantic import Field, JsonValue
 from starlette.responses import StreamingResponse
 
 from toolwright.core.agents.prompt import Env
-from toolwright.core.env.env import EnvInput, read_env, stored_only
+from toolwright.core.env.env import EnvInput, EnvType, read_env, stored_only
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files import File as FileRow
 from toolwright.core.limits import MAX_SUMMARY, PageLimit
 from toolwright.core.results import unchecked
 from toolwright.core.text import quantity
+from toolwright.core.threads.compaction import Compaction as CompactionRow
+from toolwright.core.threads.message import Message as MessageRow
+from toolwright.core.threads.thread import Thread as ThreadRow
+from toolwright.runtime.threads.threads import SentMessage
 from toolwright.web.answers import (
-    ApiResponse,
     EnvNames,
     ErrorShape,
     ListShape,
     answer,
-    answers,
     failures,
-    listed,
+    shown,
 )
 from toolwright.web.auth.permits import owner_of_new
-from toolwright.web.dependencies import AnyCaller, ServingDep, noun
+from toolwright.web.dependencies import AnyCaller, ServingDep
 from toolwright.web.requests import (
     FILES,
     Id,
@@ -41,14 +43,13 @@ from toolwright.web.requests import (
     StorableText,
     Unsatisfiable,
     Values,
-    described,
-    env_names,
     part_of,
-    reads,
 )
-from toolwright.wire.message import File, Message, Sent, file_json, message_json
-from toolwright.wire.shape import Absent, Shape
-from toolwright.wire.thread import Child, Compaction, Thread, child_json, compaction_json, thread_json
+from toolwright.web.route import noun
+from toolwright.wire.message import File, Message, Sent
+from toolwright.wire.rendering import Absent, From, Itself
+from toolwright.wire.shape import Shape
+from toolwright.wire.thread import Child, Compaction, Thread
 
 MOST_LISTED = 1_000
 """Maximum length of lists in a body. Another check limits the files of a message, with its own error."""
@@ -77,14 +78,14 @@ class ThreadRefused(ErrorShape):
 class ThreadCreated(Shape):
     """A new thread."""
 
-    thread: Thread
-    thread_id: str
+    thread: Itself[Thread]
+    thread_id: Annotated[str, From("id")]
 
 
 class ThreadAnswer(Shape):
     """One thread."""
 
-    thread: Thread
+    thread: Itself[Thread]
 
 
 class ThreadList(ListShape):
@@ -108,7 +109,7 @@ class MessageList(ListShape):
 class MessageAnswer(Shape):
     """One message."""
 
-    message: Message
+    message: Itself[Message]
 
 
 class CompactionList(ListShape):
@@ -120,7 +121,7 @@ class CompactionList(ListShape):
 class CompactionAnswer(Shape):
     """A new compaction of a conversation."""
 
-    compaction: Compaction
+    compaction: Itself[Compaction]
 
 
 class NewSummary(RequestForm):
@@ -162,6 +163,8 @@ class NewFile(RequestForm):
 class NewMessage(RequestForm):
     """A message to send."""
 
+    slow_text = FILES
+
     content: MessageText
     attachments: Annotated[list[NewFile], Field(max_length=MOST_LISTED)] | None = None
 
@@ -169,25 +172,25 @@ class NewMessage(RequestForm):
 @router.post(
     "",
     status_code=201,
-    responses=answers(ThreadCreated, "The new thread.", 201, (404, 413))
+    response_description="The new thread.",
+    responses=failures(404, 413)
     | {
         400: {
             "model": ThreadRefused,
             "description": "Invalid body, or tenvs that are missing or of the wrong type.",
         }
     },
-    openapi_extra=described(NewThread),
 )
 async def create_thread(
-    caller: AnyCaller, serving: ServingDep, new: Annotated[NewThread, Depends(reads(NewThread))]
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, new: NewThread
+) -> Annotated[ThreadRow, ThreadCreated]:
     """Create a thread of an agent. A person owns the threads they create."""
     owner = owner_of_new(caller, new.user_id)
     await serving.permits.agent(caller, new.agent_id)
     stored_only(read_env(new.env))
     await serving.permits.env(caller, new.agent_id, new.env or ())
     await serving.permits.tenvs(caller, new.agent_id, new.tenvs or ())
-    thread = await serving.runtime.threads.create(
+    return await serving.runtime.threads.create(
         new.agent_id,
         owner,
         env=cast("Env | None", new.env),  # validated by `read_env`
@@ -195,40 +198,36 @@ async def create_thread(
         tags=new.tags,
         arguments=new.arguments,
     )
-    return answer({"thread": thread_json(thread), "threadId": thread.id}, 201)
 
 
-@router.get("", responses=answers(ThreadList, "The threads."))
+@router.get("", response_description="The threads.")
 async def list_threads(
     caller: AnyCaller,
     serving: ServingDep,
     user_id: Annotated[StorableText | None, Query(alias="userId")] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,
-) -> ApiResponse:
+) -> Annotated[Sequence[ThreadRow], ThreadList]:
     """List threads, oldest first. A person sees their own."""
-    threads = await serving.runtime.threads.list(user_id, limit, offset, among=caller.users)
-    return listed("threads", threads, thread_json)
+    return await serving.runtime.threads.list(user_id, limit, offset, among=caller.users)
 
 
-@router.get("/{thread_id}", responses=answers(ThreadAnswer, "The thread.", errors=(404,)))
-async def get_thread(caller: AnyCaller, serving: ServingDep, thread_id: Id) -> ApiResponse:
+@router.get("/{thread_id}", response_description="The thread.", responses=failures(404))
+async def get_thread(
+    caller: AnyCaller, serving: ServingDep, thread_id: Id
+) -> Annotated[ThreadRow, ThreadAnswer]:
     """Get a thread."""
     await serving.permits.thread(caller, thread_id)
-    return answer({"thread": thread_json(await serving.runtime.threads.get(thread_id))})
+    return await serving.runtime.threads.get(thread_id)
 
 
-@router.patch(
-    "/{thread_id}",
-    responses=answers(ThreadAnswer, "The thread.", errors=(404,)),
-    openapi_extra=described(NewName),
-)
+@router.patch("/{thread_id}", response_description="The thread.", responses=failures(404))
 async def rename_thread(
-    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewName, Depends(reads(NewName))]
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: NewName
+) -> Annotated[ThreadRow, ThreadAnswer]:
     """Set the name of a thread; null removes the name. The name of a child cannot be changed."""
     await serving.permits.thread(caller, thread_id)
-    return answer({"thread": thread_json(await serving.runtime.threads.rename(thread_id, new.name))})
+    return await serving.runtime.threads.rename(thread_id, new.name)
 
 
 @router.delete(
@@ -249,28 +248,24 @@ async def delete_thread(
     return Response(status_code=204)
 
 
-@router.get("/{thread_id}/children", responses=answers(ChildList, "The children.", errors=(404,)))
+@router.get("/{thread_id}/children", response_description="The children.", responses=failures(404))
 async def list_children(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
-) -> ApiResponse:
+) -> Annotated[Sequence[ThreadRow], ChildList]:
     """List the children of the thread with their status, oldest first."""
     await serving.permits.thread(caller, thread_id)
-    children = await serving.runtime.threads.children(thread_id, limit, offset)
-    return listed("children", children, child_json)
+    return await serving.runtime.threads.children(thread_id, limit, offset)
 
 
 @router.post(
     "/{thread_id}/messages",
     status_code=202,
-    responses=answers(Sent, "The message, and the run that reads it.", 202, (404, 413)),
-    openapi_extra=described(NewMessage),
+    response_description="The message, and the run that reads it.",
+    responses=failures(404, 413),
 )
 async def send_message(
-    caller: AnyCaller,
-    serving: ServingDep,
-    thread_id: Id,
-    new: Annotated[NewMessage, Depends(reads(NewMessage, large=FILES))],
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: NewMessage
+) -> Annotated[SentMessage, Sent]:
     """Send a message, which joins the current run or starts one."""
     await serving.permits.thread(caller, thread_id)
     files = [
@@ -279,11 +274,10 @@ async def send_message(
         )
         for each in new.attachments or ()
     ]
-    sent = await serving.runtime.threads.post(thread_id, new.content, files)
-    return answer({"message": message_json(sent.message), "runId": sent.run_id}, 202)
+    return await serving.runtime.threads.post(thread_id, new.content, files)
 
 
-@router.get("/{thread_id}/messages", responses=answers(MessageList, "The messages.", errors=(404,)))
+@router.get("/{thread_id}/messages", response_description="The messages.", responses=failures(404))
 async def list_messages(
     caller: AnyCaller,
     serving: ServingDep,
@@ -293,87 +287,93 @@ async def list_messages(
     ] = None,
     limit: Limit = PageLimit(100),
     offset: Offset = 0,
-) -> ApiResponse:
+) -> Annotated[Sequence[MessageRow], MessageList]:
     """List the thread's messages, oldest first. A message that no run has read yet is not included."""
     await serving.permits.thread(caller, thread_id)
     messages = await serving.runtime.threads.messages(thread_id, limit, offset, run_id=run_id)
-    return listed("messages", messages, caller.presentation.message)
+    return shown(messages, caller.presentation.message)
 
 
 @router.put(
     "/{thread_id}/messages/{message_id}/pin",
-    responses=answers(MessageAnswer, "The pinned message.", errors=(404,)),
+    response_description="The pinned message.",
+    responses=failures(404),
 )
-async def pin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> ApiResponse:
+async def pin_message(
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id
+) -> Annotated[MessageRow, MessageAnswer]:
     """Pin a message, so that it is never left out of a request. Calls and their results cannot be pinned."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id)
-    return answer({"message": caller.presentation.message(message)})
+    return caller.presentation.message(message)
 
 
 @router.delete(
     "/{thread_id}/messages/{message_id}/pin",
-    responses=answers(MessageAnswer, "The unpinned message.", errors=(404,)),
+    response_description="The unpinned message.",
+    responses=failures(404),
 )
-async def unpin_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> ApiResponse:
+async def unpin_message(
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id
+) -> Annotated[MessageRow, MessageAnswer]:
     """Unpin a message, so that it can be left out of requests."""
     await serving.permits.thread(caller, thread_id)
     message = await serving.runtime.threads.pin(thread_id, message_id, False)
-    return answer({"message": caller.presentation.message(message)})
+    return caller.presentation.message(message)
 
 
 @router.put(
     "/{thread_id}/messages/{message_id}/hidden",
-    responses=answers(MessageList, "The hidden messages.", errors=(404,)),
+    response_description="The hidden messages.",
+    responses=failures(404),
 )
-async def hide_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> ApiResponse:
+async def hide_message(
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id
+) -> Annotated[Sequence[MessageRow], MessageList]:
     """Leave a message out of all requests to models. An answer with calls is hidden together with their results."""
     await serving.permits.thread(caller, thread_id)
     messages = await serving.runtime.threads.hide_message(thread_id, message_id, by=caller.label)
-    return listed("messages", messages, caller.presentation.message)
+    return shown(messages, caller.presentation.message)
 
 
 @router.delete(
     "/{thread_id}/messages/{message_id}/hidden",
-    responses=answers(MessageList, "The messages that are sent again.", errors=(404,)),
+    response_description="The messages that are sent again.",
+    responses=failures(404),
 )
-async def show_message(caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id) -> ApiResponse:
+async def show_message(
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, message_id: Id
+) -> Annotated[Sequence[MessageRow], MessageList]:
     """Send a hidden message to models again."""
     await serving.permits.thread(caller, thread_id)
     messages = await serving.runtime.threads.hide_message(thread_id, message_id, False)
-    return listed("messages", messages, caller.presentation.message)
+    return shown(messages, caller.presentation.message)
 
 
-@router.get("/{thread_id}/compactions", responses=answers(CompactionList, "The compactions.", errors=(404,)))
+@router.get("/{thread_id}/compactions", response_description="The compactions.", responses=failures(404))
 async def list_compactions(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
-) -> ApiResponse:
+) -> Annotated[Sequence[CompactionRow], CompactionList]:
     """List the compactions of the thread's conversations with their summaries, oldest first."""
     await serving.permits.thread(caller, thread_id)
-    rows = await serving.runtime.threads.compactions(thread_id, limit, offset)
-    return listed("compactions", rows, compaction_json)
+    return await serving.runtime.threads.compactions(thread_id, limit, offset)
 
 
 @router.patch(
     "/{thread_id}/summary",
-    responses=answers(CompactionAnswer, "The compaction with the new summary.", errors=(404, 413)),
-    openapi_extra=described(NewSummary),
+    response_description="The compaction with the new summary.",
+    responses=failures(404, 413),
 )
 async def edit_summary(
-    caller: AnyCaller,
-    serving: ServingDep,
-    thread_id: Id,
-    new: Annotated[NewSummary, Depends(reads(NewSummary))],
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: NewSummary
+) -> Annotated[CompactionRow, CompactionAnswer]:
     """Replace the summary of the omitted messages. The next steps use it."""
     await serving.permits.thread(caller, thread_id)
-    row = await serving.runtime.threads.edit_summary(thread_id, new.text, new.side, by=caller.label)
-    return answer({"compaction": compaction_json(row)})
+    return await serving.runtime.threads.edit_summary(thread_id, new.text, new.side, by=caller.label)
 
 
 @router.delete(
-    "/{thread_id}/summary",
-    responses=answers(CompactionAnswer, "The compaction was deleted.", errors=(404,)),
+    "/{thread_id}/summary", response_description="The compaction was deleted.", responses=failures(404)
 )
 async def remove_summary(
     caller: AnyCaller,
@@ -383,21 +383,20 @@ async def remove_summary(
         Literal["side_a", "side_b"] | None,
         Query(description="The side whose summary it is, for an agent with two sides."),
     ] = None,
-) -> ApiResponse:
+) -> Annotated[CompactionRow, CompactionAnswer]:
     """Delete the compaction. The next steps include all messages, until the conversation is too long again."""
     await serving.permits.thread(caller, thread_id)
-    row = await serving.runtime.threads.remove_summary(thread_id, side, by=caller.label)
-    return answer({"compaction": compaction_json(row)})
+    return await serving.runtime.threads.remove_summary(thread_id, side, by=caller.label)
 
 
 @router.patch(
     "/{thread_id}/env",
-    responses=answers(EnvNames, "The names of the thread's variables.", errors=(404, 413)),
-    openapi_extra=described(NewEnv),
+    response_description="The names of the thread's variables.",
+    responses=failures(404, 413),
 )
 async def set_env(
-    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: Annotated[NewEnv, Depends(reads(NewEnv))]
-) -> ApiResponse:
+    caller: AnyCaller, serving: ServingDep, thread_id: Id, new: NewEnv
+) -> Annotated[Mapping[str, EnvType], EnvNames]:
     """Set variables of the thread, or delete them with null. Plain text gets the declared type, or is a secret.
 
     A person may set only the names in the agent's `user_env` and the names requested by a run in the thread.
@@ -405,8 +404,7 @@ async def set_env(
     await serving.permits.thread(caller, thread_id)
     thread = await serving.runtime.threads.get(thread_id)
     await serving.permits.env(caller, thread.agent, new.env, thread_id)
-    names = await serving.runtime.threads.set_env(thread_id, cast("EnvInput", new.env))
-    return answer(env_names(names))
+    return await serving.runtime.threads.set_env(thread_id, cast("EnvInput", new.env))
 
 
 files_router = noun("/api/threads/{thread_id}/files", "files")
@@ -428,14 +426,14 @@ OfCall = Annotated[
 FilePath = Annotated[StorableText, Path(description="The file's path, with or without a slash before it.")]
 
 
-@files_router.get("", responses=answers(FileList, "The files.", errors=(404,)))
+@files_router.get("", response_description="The files.", responses=failures(404))
 async def list_files(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, limit: Limit = PageLimit(100), offset: Offset = 0
-) -> ApiResponse:
+) -> Annotated[Sequence[FileRow], FileList]:
     """List the thread's files by path."""
     await serving.permits.thread(caller, thread_id)
     files = await serving.runtime.files.list(thread_id)
-    return listed("files", files[offset : offset + limit], file_json)
+    return files[offset : offset + limit]
 
 
 @files_router.get(

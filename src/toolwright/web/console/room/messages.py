@@ -15,7 +15,7 @@ from toolwright.web.console.components.elements import MessageFrame, Prose
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import LONGEST_SHOWN, box
-from toolwright.wire.space import space_message_json
+from toolwright.wire.space import SpaceMessage
 
 GONE = "A deleted person or agent"
 MOST_DRAWN: Final = 200
@@ -48,7 +48,7 @@ class RoomMessage:
 
 def message_from_json(message: JSONObject) -> RoomMessage:
     """Return the message from its JSON (API §3)."""
-    fields: Any = message  # written by `space_message_json`
+    fields: Any = message  # rendered by `SpaceMessage`
     entity = fields.get("entity")
     metadata = fields["metadata"]
     return RoomMessage(
@@ -68,7 +68,7 @@ def message_from_json(message: JSONObject) -> RoomMessage:
 
 def room_message(row: MessageView) -> RoomMessage:
     """Return the message from its row."""
-    return message_from_json(space_message_json(row.message, row.author, row.reactions))
+    return message_from_json(SpaceMessage.of(row.message, entity=row.author, reactions=row.reactions))
 
 
 @dataclass(slots=True, kw_only=True)
