@@ -4,6 +4,7 @@
 followed by its entries, up to `<!-- end -->`. The rest of a page is written by hand.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,7 +80,8 @@ def members(owner: griffe.Class | griffe.Module) -> list[griffe.Object]:
         shown = [owner.members[str(name)] for name in owner.exports]
     else:
         shown = [each for each in owner.members.values() if not each.is_alias and not each.is_attribute]
-    return [resolved(each) for each in shown if not each.name.startswith("_") and each.name not in HIDDEN]
+    rows = [resolved(each) for each in shown if not each.name.startswith("_") and each.name not in HIDDEN]
+    return [each for each in rows if each.name != "of" or "classmethod" not in each.labels]  # `Shape.of`
 
 
 def entry_of(name: str, level: int) -> Iterator[str]:
@@ -122,13 +124,25 @@ def entry(item: griffe.Object, name: str, level: int) -> Iterator[str]:
 
 def field_line(item: griffe.Attribute, text: str, *, default: bool) -> str:
     assigned = assigned_type(item)
-    kind = item.annotation or assigned
+    kind = plain_type(str(item.annotation)) if item.annotation else assigned
     value = "" if assigned or item.value is None or "property" in item.labels else f" = {item.value}"
     is_set_by_init = "instance-attribute" in item.labels and "class-attribute" not in item.labels
     if not default or is_set_by_init or len(value) > WIDTH or "ield(" in value:
         value = ""
     text = uncited(item.docstring.value) if item.docstring else text
     return f"- `{item.name}{f': {kind}' if kind else ''}{value}`" + (f": {text}" if text else "")
+
+
+def plain_type(annotation: str) -> str:
+    """Return the type without its markers: `X` for `Annotated[X, …]`, `X | None` for `Absent[X]`."""
+    kind = ast.parse(annotation, mode="eval").body
+    match kind:
+        case ast.Subscript(value=ast.Name("Annotated"), slice=ast.Tuple(elts=[inner, *_])):
+            return plain_type(ast.unparse(inner))
+        case ast.Subscript(value=ast.Name("Absent"), slice=inner):
+            return f"{plain_type(ast.unparse(inner))} | None"
+        case _:
+            return annotation
 
 
 def assigned_type(item: griffe.Attribute) -> str:

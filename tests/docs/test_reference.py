@@ -23,6 +23,7 @@ from toolwright.adapters.telemetry import instruments
 from toolwright.core import errors
 from toolwright.core.threads.event import BUILT_IN
 from toolwright.runtime.runtime import Runtime
+from toolwright.wire.shape import Shape
 
 PUBLIC_MODULES = {
     "toolwright": {*tw.__all__, "errors", "model", "ports", "testing"},
@@ -90,7 +91,8 @@ def assigned(cls: type) -> dict[str, ast.expr]:
 def attributes(cls: type) -> set[str]:
     hints = inspect.get_annotations(cls)
     fields = {name for name in hints if name[0] != "_" and not isinstance(hints[name], InitVar)}
-    return (fields | functions_of(cls).keys() | assigned(cls).keys()) - PYDANTIC
+    names = (fields | functions_of(cls).keys() | assigned(cls).keys()) - PYDANTIC
+    return names - {"of"} if issubclass(cls, Shape) else names  # which renders the shape, in the server
 
 
 def reached(cls: type) -> Iterator[type]:
