@@ -19,7 +19,6 @@ from toolwright.core.env.logs import CALL_ID
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.gateway import settle_memory
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
@@ -49,7 +48,7 @@ async def _at_work(telemetry: Telemetry | None) -> AsyncGenerator[Runtime]:
     store = MemoryStore(bus.publish)
     motor = EmbeddedMotor(store, clock, NoLock())
     parts = Parts(store=store, motor=motor, bus=bus, clock=clock, telemetry=telemetry)
-    runtime = assemble(app_of(STEPS, find_products, NESTED).catalog, parts, Settings())
+    runtime = Runtime(app_of(STEPS, find_products, NESTED).catalog, parts, Settings())
     await runtime.start()
     try:
         yield runtime

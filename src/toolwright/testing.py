@@ -21,7 +21,6 @@ from toolwright.core.state.memory import MemoryState
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.executors import CodeSandbox, HttpTools
 from toolwright.wiring.lazy import models_of
 from toolwright.wiring.parts import Parts
@@ -126,7 +125,7 @@ async def by_hand_on(
             lifespan=lifespan,
             close=(models.aclose, http_tools.aclose),
         )
-        running = assemble(app.catalog, parts, chosen, inline_wait=0.0)
+        running = Runtime(app.catalog, parts, chosen, inline_wait=0.0)
         await running.start()
         try:
             yield running, motor

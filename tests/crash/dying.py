@@ -27,7 +27,6 @@ from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.executors import LazyMcp
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
@@ -142,7 +141,7 @@ async def at_work(
         cipher=cipher,
         mcp=servers or LazyMcp(Settings()),
     )
-    runtime = assemble(catalog, parts, Settings())
+    runtime = Runtime(catalog, parts, Settings())
     await runtime.start()
     yield runtime
     (folder / "commits").write_text(str(killing.count))

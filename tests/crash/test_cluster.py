@@ -26,7 +26,6 @@ from toolwright.core.results import ToolResult
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus
 from toolwright.wire.result import model_text
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -124,7 +123,7 @@ async def cluster(
         store, clock = await open_postgres(url, lambda _: None), ManualClock()
         path = folder / "effects"
         parts = Parts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus())
-        rt = assemble(Catalog(agents=[worker(str(path))]), parts, Settings(database_url=url), 0.0)
+        rt = Runtime(Catalog(agents=[worker(str(path))]), parts, Settings(database_url=url), 0.0)
         await rt.start()
         here = Cluster(url, path, rt, ttl)
         try:

@@ -10,8 +10,8 @@ from tests.runtime.rig import GRACE, Barriers, Rig
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
 from toolwright.runtime.calls.handlers import ABORT_GRACE
+from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -46,7 +46,7 @@ async def kin(
         clock=clock,
         abort_grace=abort_grace,
     )
-    rt = assemble(Catalog(agents=agents, tools=tools), parts, Settings())
+    rt = Runtime(Catalog(agents=agents, tools=tools), parts, Settings())
     await rt.start()
     try:
         yield Rig(rt, barriers)

@@ -17,7 +17,6 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -127,7 +126,7 @@ async def thinking(
     prompt = tw.Prompt("p", "Think.", model=Obedient(), tools=[*minds.tools, *tools])
     catalog = Catalog(agents=agents, prompts=[prompt])
     parts = Parts(store=port, motor=motor, bus=bus, clock=clock, embedder=embedder)
-    rt = assemble(catalog, parts, Settings())
+    rt = Runtime(catalog, parts, Settings())
     await rt.start()
     thread = await rt.threads.create("thinker", env={"TOKEN": "hunter2-hunter2"})
     yield Mind(rt, watched, motor, clock, thread.id)

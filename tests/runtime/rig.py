@@ -26,7 +26,6 @@ from toolwright.runtime.calls.handlers import ABORT_GRACE
 from toolwright.runtime.model.ask import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -137,7 +136,7 @@ async def running(
             abort_grace=abort_grace,
             telemetry=telemetry,
         )
-        rt = assemble(
+        rt = Runtime(
             Catalog(agents=[agent, *agents], prompts=prompts, env=app_env),
             parts,
             settings or Settings(max_outage=timedelta(0)),

@@ -22,7 +22,6 @@ from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 from toolwright.wire.run import ListedRun
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -111,7 +110,7 @@ async def town(
     motor = ManualMotor(store, model.clock)
     agent = tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[outside, *tools]))
     catalog = Catalog(agents=[agent], prompts=prompts)
-    rt = assemble(
+    rt = Runtime(
         catalog, Parts(store=store, motor=motor, bus=bus, clock=model.clock), settings or Settings(), 0.0
     )
     await rt.start()

@@ -24,7 +24,6 @@ from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 
 pytestmark = pytest.mark.anyio
@@ -252,9 +251,7 @@ async def test_what_is_deleted_as_an_agent_reacts_or_answers_is_an_error_that_it
     store: Store = watched  # type: ignore[assignment]  # reads go through
     motor = ManualMotor(store, clock)
     agents = [tw.Agent("michael", tw.Prompt("michael", "p", model=model), toolkits=["channels"])]
-    rt = assemble(
-        Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
-    )
+    rt = Runtime(Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings())
     await rt.start()
     pam = await rt.entities.create(external_id="pam")
     await rt.spaces.create("G", id="general", members=[pam.id, "michael"])
@@ -545,9 +542,7 @@ async def test_who_ends_just_as_their_turn_comes_is_passed_over(
     store: Store = watched  # type: ignore[assignment]  # reads go through
     motor = ManualMotor(store, clock)
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in names]
-    rt = assemble(
-        Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
-    )
+    rt = Runtime(Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings())
     await rt.start()
     pam = await rt.entities.create(external_id="pam")
     await rt.spaces.create("G", id="general", members=[pam.id, *names], delivery="sequential")

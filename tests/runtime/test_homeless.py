@@ -14,7 +14,6 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import NotFound, TenvsRequired
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -48,7 +47,7 @@ async def at_work(
     bus = MemoryBus()
     store = await sqlite_journal(path / "journal.db", bus.publish)
     motor = ManualMotor(store, clock)
-    rt = assemble(
+    rt = Runtime(
         Catalog(agents=[agent]), Parts(store=store, motor=motor, bus=bus, clock=clock), Settings(), 0.0
     )
     await rt.start()

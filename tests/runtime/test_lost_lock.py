@@ -18,7 +18,6 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -80,7 +79,7 @@ async def process(url: str, work: Work) -> Runtime:
     motor = EmbeddedMotor(store, clock, TakenOnce(PostgresLock(url)), sweep=0.05)
     model = ScriptedModel([calling("work", args={}), {"text": "Done."}])
     agent = tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=[work.tool]))
-    runtime = assemble(
+    runtime = Runtime(
         Catalog(agents=[agent]), Parts(store=store, motor=motor, bus=bus, clock=clock), Settings()
     )
     await runtime.start()

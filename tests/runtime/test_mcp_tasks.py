@@ -32,7 +32,6 @@ from toolwright.core.threads.call import Call
 from toolwright.core.tools.mcp import McpCall, McpTarget, target_of
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -173,7 +172,7 @@ class Play:
             executors={"mcp": self.servers},
             mcp=self.servers,
         )
-        self.rt: Runtime = assemble(app.catalog, parts, Settings(model=f"scripted:{script}"), inline_wait=0.0)
+        self.rt: Runtime = Runtime(app.catalog, parts, Settings(model=f"scripted:{script}"), inline_wait=0.0)
 
     async def begin(self, agent: str = "a") -> Call:
         """Return the call, whose task is in progress."""

@@ -15,8 +15,8 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import KnownMessages, Outage, Store, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
+from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -79,7 +79,7 @@ async def test_an_outage_under_load_is_two_lines(caplog: pytest.LogCaptureFixtur
     motor = EmbeddedMotor(store, clock, NoLock(), sweep=0.02, outage=outage)  # type: ignore[arg-type]  # reads go through
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=[work]))])
     parts = Parts(store=store, motor=motor, bus=bus, clock=clock, outage=outage)  # type: ignore[arg-type]  # reads go through
-    rt = assemble(catalog, parts, Settings())
+    rt = Runtime(catalog, parts, Settings())
     async with asyncio.timeout(60):
         await rt.start()
         idle = [(await rt.threads.create("worker")).id for _ in range(THREADS)]

@@ -29,7 +29,6 @@ from toolwright.core.threads.run import Run
 from toolwright.runtime.runs import worker
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -169,7 +168,7 @@ async def by_hand(
     motor = ManualMotor(store, clock)  # type: ignore[arg-type]  # reads go through
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=tools))])
     parts = Parts(store=store, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # reads go through
-    rt = assemble(catalog, parts, Settings(), inline_wait=0.0)
+    rt = Runtime(catalog, parts, Settings(), inline_wait=0.0)
     await rt.start()
     yield rt, store, motor
     await rt.stop(0.0)
@@ -222,7 +221,7 @@ def process_on(store: Store) -> Runtime:
     """Return the runtime of another process on the journal, without agents."""
     clock = ManualClock()
     parts = Parts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus(), clock=clock)
-    return assemble(Catalog(), parts, Settings(), inline_wait=0.0)
+    return Runtime(Catalog(), parts, Settings(), inline_wait=0.0)
 
 
 async def test_from_the_third_life_on_a_run_whose_call_executed_the_apps_code_is_a_suspect() -> None:
@@ -364,7 +363,7 @@ async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(url: st
     from toolwright.testing import NoLock  # noqa: PLC0415 - two motors that both assume to be alone
 
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=script(), tools=[work.tool]))])
-    old = assemble(
+    old = Runtime(
         catalog,
         Parts(store=store, motor=EmbeddedMotor(store, clock, NoLock()), bus=bus, clock=clock),
         Settings(),
@@ -377,7 +376,7 @@ async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(url: st
         other_bus = MemoryBus()
         other_store = await opened(url, other_bus)
         new_motor = EmbeddedMotor(other_store, clock, NoLock())
-        new = assemble(
+        new = Runtime(
             catalog, Parts(store=other_store, motor=new_motor, bus=other_bus, clock=clock), Settings()
         )
         await new.start()  # takes the run over, since its owner appears dead

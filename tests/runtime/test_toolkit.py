@@ -35,7 +35,6 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.toolkit import Toolkit
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock, ScriptedModel
 from toolwright.wire.run import run_with_steps
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -233,7 +232,7 @@ async def test_a_call_does_not_read_the_calls_before_it(kind: str, tmp_path: Pat
         journal = cast("Store", store)
         motor = EmbeddedMotor(journal, SystemClock(), NoLock(), sweep=0.02)
         parts = Parts(store=journal, motor=motor, bus=bus, executors={"function": FunctionExecutor()})
-        rt = assemble(app.catalog, parts, Settings())
+        rt = Runtime(app.catalog, parts, Settings())
         await rt.start()
         try:
             toolkit = rt.toolkit("michael")

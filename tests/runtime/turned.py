@@ -16,7 +16,6 @@ from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
 
@@ -73,7 +72,7 @@ async def turned(
     model = ScriptedModel([calling(tool.name), {"text": "Done."}])
     catalog = Catalog(agents=[tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[tool]))])
     parts = Parts(store=store, motor=motor, bus=bus, clock=clock, inline_executors=inline_executors)
-    rt = assemble(catalog, parts, Settings(), inline_wait=0.0)
+    rt = Runtime(catalog, parts, Settings(), inline_wait=0.0)
     await rt.start()
     try:
         yield Turned(rt, motor, clock, store)

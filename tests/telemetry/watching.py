@@ -29,7 +29,6 @@ from toolwright.testing import (
     ScriptedModel,
     trace_tree,
 )
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.executors import HttpTools
 from toolwright.wiring.parts import Parts
 from toolwright.wiring.settings import Settings
@@ -95,7 +94,7 @@ async def at_work(
         close=(http_tools.aclose,),
         telemetry=watching.telemetry,
     )
-    rt = assemble(app.catalog, parts, Settings(), inline_wait)
+    rt = Runtime(app.catalog, parts, Settings(), inline_wait)
     await rt.start()
     try:
         yield rt
@@ -110,7 +109,7 @@ async def by_hand(app: tw.App, watching: Watching) -> AsyncGenerator[tuple[Runti
     journal = MemoryStore(bus.publish)
     motor = ManualMotor(journal, clock)
     parts = Parts(store=journal, motor=motor, bus=bus, clock=clock, telemetry=watching.telemetry)
-    rt = assemble(app.catalog, parts, Settings(), inline_wait=0.0)
+    rt = Runtime(app.catalog, parts, Settings(), inline_wait=0.0)
     await rt.start()
     try:
         yield rt, motor

@@ -1,42 +1,81 @@
 """Runtime: the operations of a running app, by noun."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
 
+from toolwright.core.agents.agent import CHANNELS, MEMORY, MIND, SPACES
 from toolwright.core.agents.catalog import Catalog
+from toolwright.core.agents.prompt import Context
 from toolwright.core.concurrency import start_task
 from toolwright.core.journal.reads import Depths
+from toolwright.core.journal.store import Outage
 from toolwright.core.journal.units import Node
-from toolwright.core.requests.speaker import Solution
+from toolwright.core.mcp.questions import OpenForms, handler_tools
+from toolwright.core.mcp.servers import TASK
+from toolwright.core.requests.speaker import RequestAgents, Solution
 from toolwright.core.threads.run import Run
+from toolwright.core.tools.pipeline import Executor
+from toolwright.core.tools.tool import Kind
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.agents.agents import Agents
-from toolwright.runtime.agents.inboxes import Inboxes
+from toolwright.runtime.agents.inboxes import Deliveries, Inboxes, Rounds
 from toolwright.runtime.agents.memory import Blocks, Passages
-from toolwright.runtime.agents.minds import Minds
+from toolwright.runtime.agents.minds import Keepers, Minds, Plans
+from toolwright.runtime.agents.speakers import BuiltinTools, Speakers
+from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.handlers import Handlers
+from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.sampling import Sampling
+from toolwright.runtime.calls.waiting import INLINE_WAIT, Waiting
 from toolwright.runtime.carried import Carried
+from toolwright.runtime.children.child import ChildReports, ChildStart
 from toolwright.runtime.children.requests import Requests
-from toolwright.runtime.composed import ComposedRequests
-from toolwright.runtime.env import Keys
-from toolwright.runtime.files import ThreadFiles
+from toolwright.runtime.children.step_tools import StepTools, callable_tools, lifecycle_tools
+from toolwright.runtime.children.subagents import Subagents
+from toolwright.runtime.composed import ComposedRequests, Delegates
+from toolwright.runtime.context.commit import Listeners
+from toolwright.runtime.env import Environment, Keys
+from toolwright.runtime.files import FileKeeper, ThreadFiles, WholeResults
 from toolwright.runtime.health import Gauges, Health
-from toolwright.runtime.housekeeping import Housekeeper
-from toolwright.runtime.journal import Services
+from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
+from toolwright.runtime.journal import EffectCommits
+from toolwright.runtime.mcp import McpOffers
+from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
+from toolwright.runtime.model.context_window import ContextWindows
+from toolwright.runtime.parts import Parts, RuntimeSettings
 from toolwright.runtime.pending.app_calls import AppCalls
+from toolwright.runtime.pending.mcp_tasks import McpTasks
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
-from toolwright.runtime.prompts import Prompts
+from toolwright.runtime.prompts import Prompts, SystemPrompts
+from toolwright.runtime.runs.act import Actions
+from toolwright.runtime.runs.ends import RunEnds
+from toolwright.runtime.runs.handler_calls import HandlerCalls
+from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.runs.sent_prompts import SentPrompts
 from toolwright.runtime.runs.worker import RunWorker
 from toolwright.runtime.spaces.entities import Entities, FrontEnds
+from toolwright.runtime.spaces.membership import Membership
+from toolwright.runtime.spaces.messages import Speech
 from toolwright.runtime.spaces.spaces import Spaces
-from toolwright.runtime.threads.events import Events
+from toolwright.runtime.threads.deletion import Deletion
+from toolwright.runtime.threads.events import Events, RunStreams
+from toolwright.runtime.threads.results import RunResults
 from toolwright.runtime.threads.runs import Runs
+from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.runtime.threads.threads import Threads
-from toolwright.runtime.timers import ClockWatch, Timers
+from toolwright.runtime.timers import CALL, PLAN, ClockWatch, Timers
 from toolwright.runtime.toolkits.mcp_servers import AgentServers
+from toolwright.runtime.toolkits.mind import MemoryToolkit, MindToolkit
+from toolwright.runtime.toolkits.results import ResultReader
+from toolwright.runtime.toolkits.spaces import ChannelsToolkit, SpacesToolkit
 from toolwright.runtime.toolkits.toolkit import Toolkit, ToolkitParts
+
+if TYPE_CHECKING:
+    from toolwright.runtime.agents.semantics import Semantics
 
 
 class Runtime(Carried):
@@ -44,72 +83,173 @@ class Runtime(Carried):
 
     def __init__(
         self,
-        *,
         catalog: Catalog,
-        agents: Agents,
-        services: Services,
-        drainer: RunWorker,
-        timers: Timers,
-        threads: Threads,
-        runs: Runs,
-        requests: Requests,
-        composed: ComposedRequests,
-        calls: PendingCalls,
-        offers: Offers,
-        files: ThreadFiles,
-        inboxes: Inboxes,
-        minds: Minds,
-        blocks: Blocks,
-        passages: Passages,
-        prompts: Prompts,
-        sent_prompts: SentPrompts,
-        entities: Entities,
-        spaces: Spaces,
-        events: Events,
-        keys: Keys,
-        health: Health,
-        housekeeper: Housekeeper,
-        clock_watch: ClockWatch,
-        toolkit_parts: ToolkitParts,
-        mcp: AgentServers,
-        gauges: Gauges | None = None,
-        close: Sequence[Callable[[], Awaitable[None]]] = (),
+        parts: Parts,
+        settings: RuntimeSettings,
+        inline_wait: float = INLINE_WAIT,
+        answer_limits: tuple[float, float] = ANSWER_LIMITS,
     ) -> None:
-        self._catalog = catalog
-        self.agents = agents
-        self._store = services.store
-        self._motor = services.motor
-        self._callers = services.callers
-        self._drainer = drainer
-        self._timers = timers
-        self.threads = threads
-        self.runs = runs
-        self.requests = requests
-        self._composed = composed
-        self.calls = calls
-        self.offers = offers
-        self.files = files
-        self.inboxes = inboxes
-        self.minds = minds
-        self.blocks = blocks
-        self.passages = passages
-        self.prompts = prompts
-        self.sent_prompts = sent_prompts
-        self.entities = entities
-        self.spaces = spaces
-        self.clients = FrontEnds(services, entities)
-        self.events = events
-        self.keys = keys
-        self.health = health
-        self._housekeeper = housekeeper
-        self._clock_watch = clock_watch
-        self._toolkit_parts = toolkit_parts
-        self.app_calls = AppCalls(toolkit_parts, runs, calls)
-        self.mcp = mcp
-        self.telemetry = services.telemetry
-        self._gauges = gauges
+        self._catalog, self._parts, self._settings = catalog, parts, settings
+        self._store, self._motor = parts.store, parts.motor
+        store, motor, bus, clock, ids = parts.store, parts.motor, parts.bus, parts.clock, parts.new_id
         self._tasks: list[asyncio.Task[None]] = []
-        self._close = close
+        self._environment = environment = Environment(parts.cipher)
+        self._outage = outage = parts.outage or Outage(clock)
+        self._forms = OpenForms()
+        self.agents = agents = Agents(store, catalog, environment, parts.models, clock, ids, parts.read_api)
+        self._keeper = keeper = FileKeeper(
+            parts.files, clock, ids, max_attachment=settings.max_attachment, max_text=settings.max_result_text
+        )
+        system_prompts = SystemPrompts(store, agents)
+        context = catalog.context or Context(
+            max_tokens=settings.context_tokens, summarize_with=settings.summary_model
+        )
+        self._windows = ContextWindows(store, parts.models, ResultReader(store).tool, context)
+        self._model_answers = ModelAnswers(
+            parts.models,
+            bus,
+            keeper,
+            system_prompts,
+            self._windows,
+            default_model=settings.model,
+            answer_limits=answer_limits,
+        )
+        self._mcp_offers = McpOffers(parts.mcp, store, clock, self._model_answers.most_tokens)
+        self._lineages = lineages = Lineages(store, agents, environment)
+        self._child_start = ChildStart(parts, environment)
+        self._request_agents = RequestAgents(catalog)
+        self._membership = membership = Membership(store, agents)
+        self._deliveries = deliveries = Deliveries(store, agents, clock, ids, settings.max_chain_depth)
+        commits, speech = EffectCommits(parts), Speech(store, membership, deliveries)
+        self.entities = Entities(parts, agents, environment)
+        self.clients = FrontEnds(parts, self.entities)
+        self.spaces = Spaces(parts, commits, self.entities, membership, speech)
+        semantics = _semantics(parts)
+        kits = {
+            SPACES: SpacesToolkit(self.spaces, speech),
+            MIND: MindToolkit(store),
+            CHANNELS: ChannelsToolkit(self.spaces, speech),
+            MEMORY: MemoryToolkit(store, semantics),
+        }
+        with_builtins = BuiltinTools({name: kit.tools for name, kit in kits.items()}).with_builtins
+        self._speakers = Speakers(agents, with_builtins, self._request_agents)
+        self._whole = WholeResults(store, keeper)
+        self.keys = Keys(store, environment, clock, ids)
+        self.events = Events(store, bus, motor)
+        results = RunResults(store, agents, self._whole)
+        streams = RunStreams(self.events, results, motor)
+        self.runs = Runs(parts, results, streams, agents)
+        self.offers = Offers(parts, outage)
+        self.calls = PendingCalls(parts, agents, lineages, keeper, self._whole, self._forms)
+        deletion = Deletion(store, motor.wake, bus, parts.files, clock, ids)
+        self.threads = Threads(parts, agents, self.runs, environment, keeper, lineages, streams, deletion)
+        self.files = ThreadFiles(store, keeper)
+        self.requests = Requests(
+            parts, agents, self._speakers, lineages, self._child_start, environment, outage
+        )
+        self._composed = ComposedRequests(
+            parts, catalog, self._request_agents, self.threads, self.runs, self._whole
+        )
+        keepers = Keepers(store, agents)
+        self.minds = Minds(parts, agents, keepers, commits)
+        self.blocks = Blocks(store, agents, keepers, commits, clock)
+        self.passages = Passages(parts, keepers, commits, semantics)
+        self.inboxes = Inboxes(parts, agents, deliveries, commits)
+        self.prompts = Prompts(store, agents, system_prompts, membership, with_builtins, self._mcp_offers)
+        self.sent_prompts = SentPrompts(store, self._speakers)
+        self.mcp = AgentServers(
+            parts, agents, with_builtins, lineages, self._mcp_offers, parts.models, settings.model
+        )
+        self._drainer = self._run_worker(inline_wait)
+        plans = Plans(parts, agents, deliveries, motor.wake)
+        mcp_tasks = McpTasks(parts, parts.mcp, agents, lineages, self.calls, membership)
+        timers = {CALL: self.calls.expire, PLAN: plans.fire, TASK: mcp_tasks.poll}
+        self._timers = Timers(store, self._drainer, timers, clock, ids)
+        periods = RetentionPeriods(events=settings.retain_events, runs=settings.retain_runs)
+        self._housekeeper = Housekeeper(
+            store, motor, self.keys, parts.files, clock, ids, deletion, periods, semantics
+        )
+        self._clock_watch = ClockWatch(store, motor, clock, ids)
+        self.health = Health(
+            store, parts.files, clock, ids, unready=parts.unready, look_for_worker=parts.look_for_worker
+        )
+        self.telemetry = parts.telemetry
+        self._gauges = None
+        if parts.telemetry is not None:
+            self._gauges = Gauges(store, parts.telemetry, clock, self.health.check_ready)
+        self._toolkit_parts = ToolkitParts(
+            store=store,
+            catalog=catalog,
+            agents=agents,
+            tools_of=lambda active, user_id: callable_tools(with_builtins(active, user_id)),
+            lineages=lineages,
+            files=keeper,
+            motor=motor,
+            bus=bus,
+            clock=clock,
+            new_id=ids,
+            cipher=parts.cipher,
+            mcp=self._mcp_offers,
+            fit=self._model_answers.fit_loop,
+            reader=self._windows.reader,
+            telemetry=parts.telemetry,
+        )
+        self.app_calls = AppCalls(self._toolkit_parts, self.runs, self.calls)
+
+    def _run_worker(self, inline_wait: float) -> RunWorker:
+        """Return the worker of runs, with all its dependencies."""
+        parts, store, keeper = self._parts, self._store, self._keeper
+        subagents = Subagents(parts, self.agents, self._child_start, self._settings.max_subagent_depth)
+        delegates = Delegates(self._catalog, self.agents, self._request_agents, subagents)
+        executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
+        calls = Calls(parts.inline_executors, keeper)
+        handlers = Handlers(
+            executors,
+            parts.bus,
+            keeper,
+            self._environment,
+            store,
+            parts.sandbox,
+            self._forms,
+            parts.abort_grace,
+        )
+        nested = Nested(store, self._windows.with_reader)
+        rounds = Rounds(store, self._deliveries)
+        reports = ChildReports(store, keeper)
+        ends = RunEnds(calls, nested, reports, rounds, max_steps=self._settings.max_steps)
+        waiting = Waiting(store, calls, inline_wait)
+        outcomes = Outcomes(calls, handlers, nested, ends)
+        actions = Actions(
+            calls,
+            handlers,
+            self._model_answers,
+            waiting,
+            nested,
+            ends,
+            outcomes,
+            self._speakers,
+            StepTools(store, lifecycle_tools, self._mcp_offers, self._windows.with_reader),
+            self._environment,
+            self._settings.longest_outage,
+        )
+        tools = handler_tools(Sampling(self._model_answers).answer)
+        handler_calls = HandlerCalls(actions, outcomes, calls, handlers, waiting, nested, self._whole, tools)
+        actions.invoke = handler_calls.invoke
+        listeners = Listeners(
+            parts.motor.wake, self.offers.opened, parts.bus.publish, self._outage, parts.callers
+        )
+        return RunWorker(
+            parts,
+            actions,
+            calls,
+            self._speakers,
+            ends,
+            self._lineages,
+            listeners,
+            self._membership,
+            keeper,
+            parts.lifespan,
+        )
 
     @property
     def tools(self) -> Toolset:
@@ -177,7 +317,7 @@ class Runtime(Carried):
         """
         self._drainer.raised.add(thread_id)
         try:
-            with self._callers.executing(thread_id):
+            with self._parts.callers.executing(thread_id):
                 yield
         finally:
             self._drainer.raised.discard(thread_id)
@@ -208,6 +348,14 @@ class Runtime(Carried):
         await self._motor.stop(grace)
         if self.telemetry is not None:
             await self.telemetry.close()
-        for close in self._close:
+        for close in (self._windows.summaries.close, *self._parts.close, self._parts.sandbox.close):
             await close()
         await self._store.close()
+
+
+def _semantics(parts: Parts) -> "Semantics | None":
+    if parts.embedder is None:
+        return None
+    module = import_module("toolwright.runtime.agents.semantics")  # lazily: few apps have an embedder
+    semantics: Semantics = module.Semantics(parts.store, parts.embedder, parts.clock, parts.new_id)
+    return semantics

@@ -215,7 +215,7 @@ class App:
         start. A journal in memory is lost, unless it is passed as `memory`. `motor` creates another scheduler of runs;
         every process that executes runs of the journal must use the same kind of scheduler.
         """
-        from toolwright.wiring.assembly import assemble  # noqa: PLC0415 - keeps the import light
+        from toolwright.runtime.runtime import Runtime  # noqa: PLC0415 - keeps the import light
         from toolwright.wiring.parts import open_parts, warn_without_work  # noqa: PLC0415 - the same
 
         check_kind("The settings of a runtime", settings, (Settings, NoneType), "toolwright.Settings")
@@ -224,7 +224,7 @@ class App:
             parts = await open_parts(
                 chosen, self.embedder, self.model, memory, self.overrides, lifespan, motor
             )
-            runtime = assemble(self.catalog, parts, chosen)
+            runtime = Runtime(self.catalog, parts, chosen)
             try:
                 await runtime.start()
                 if not runtime.driving:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
@@ -19,7 +18,7 @@ from toolwright.adapters.bus.cluster import ClusterBus, Relay
 from toolwright.adapters.bus.memory import MemoryBus
 from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.motor.embedded import EmbeddedMotor
-from toolwright.adapters.motor.leases import LeaseMotor
+from toolwright.adapters.motor.leases import NO_HEARTBEAT, LeaseMotor
 from toolwright.adapters.store.locks import FileLock, NeverLock, NoLock, beside
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.system import ClusterClock, SystemClock, build_version, new_id
@@ -35,18 +34,17 @@ from toolwright.core.errors import (
     missing_extra,
 )
 from toolwright.core.journal.store import Outage, Store
-from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import IDLE, Node
 from toolwright.core.mcp.servers import McpServers
-from toolwright.core.ports import Bus, Cipher, Clock, Embedder, Files, Lock, Models, Motor, NewId
+from toolwright.core.ports import Cipher, Clock, Embedder, Files, Lock, Models, Motor, NewId
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.threads.event import Event
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.openapi import ReadApi
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
-from toolwright.runtime.calls.handlers import ABORT_GRACE
+from toolwright.core.value import field
+from toolwright.runtime import parts as runtime_parts
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.executors import CodeSandbox, HttpTools, LazyMcp, api_reader
 from toolwright.wiring.lazy import NamedModels, models_of, open_embedder
@@ -69,13 +67,9 @@ class MemoryJournal:
         self.cipher = MemoryCipher()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """All parts of a runtime."""
+class Parts(runtime_parts.Parts):
+    """The parts of a runtime, by default in memory, with the tools of `Settings()`."""
 
-    store: Store
-    motor: Motor
-    bus: Bus
     clock: Clock = field(default_factory=SystemClock)
     new_id: NewId = new_id
     models: Models = field(default_factory=NamedModels)
@@ -83,15 +77,8 @@ class Parts:
     cipher: Cipher = field(default_factory=MemoryCipher)
     sandbox: Sandbox = field(default_factory=CodeSandbox)
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
-    embedder: Embedder | None = None
-    close: Sequence[Callable[[], Awaitable[None]]] = ()
-    inline_executors: Mapping[Kind, InlineExecutor] = field(default_factory=lambda: INLINE_EXECUTORS)
-    telemetry: Telemetry | None = None
-    outage: Outage | None = None  # shared with the scheduler; None creates one
-    lifespan: object = None  # value yielded by the app's lifespan
     read_api: ReadApi = field(default_factory=lambda: api_reader(Settings()))
     mcp: McpServers = field(default_factory=lambda: LazyMcp(Settings()))
-    abort_grace: float = ABORT_GRACE  # seconds between the abort signal and the cancellation of a handler
 
 
 async def open_parts(
@@ -158,6 +145,10 @@ async def open_parts(
         outage=outage,
         lifespan=lifespan,
         embedder=embedder or opened,
+        unready=partial(_unready, settings, motor),
+        look_for_worker=partial(worker_warning, settings, store, cipher.keys, files, clock)
+        if needs_worker(settings)
+        else None,
         close=(
             models.aclose,
             http_tools.aclose,
@@ -263,6 +254,13 @@ def _motor(
     if cluster is not None:
         cluster.woken = motor.woken_elsewhere
     return motor
+
+
+def _unready(settings: Settings, motor: Motor) -> str | None:
+    """Return the reason why this node of a cluster currently executes no runs, or None."""
+    if not settings.executes_in_cluster or motor.driving:
+        return None
+    return motor.unready if isinstance(motor, LeaseMotor) else NO_HEARTBEAT
 
 
 def needs_worker(settings: Settings) -> bool:

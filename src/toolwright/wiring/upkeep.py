@@ -36,7 +36,6 @@ from toolwright.core.threads.event import Event
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.wiring.app import App
-from toolwright.wiring.assembly import assemble
 from toolwright.wiring.parts import Parts, check_exists, cipher_of, file_store, open_journal
 from toolwright.wiring.settings import MEMORY, Settings
 
@@ -246,7 +245,7 @@ async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime
     async with _opened(settings) as store:
         motor = ManualMotor(store, ManualClock())  # never triggered: no run is executed here
         parts = Parts(store=store, motor=motor, bus=MemoryBus())
-        yield assemble(app.catalog, parts, settings)
+        yield Runtime(app.catalog, parts, settings)
 
 
 @asynccontextmanager
