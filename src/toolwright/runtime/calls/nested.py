@@ -13,19 +13,16 @@ from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.files import FileDrafts
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.model import ModelResponse
 from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.compaction import refers
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import CUTS
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.relations import PromptCall, SubpromptConfig
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, as_read_by_side
-from toolwright.runtime.model.answer import message_calls, new_call, sent_with
 from toolwright.runtime.state.state import RunState
 from toolwright.wire.result import result_from_json, s3_pending
 from toolwright.wire.text import readable
@@ -54,8 +51,8 @@ class Nested:
         last = next((m for m in reversed(stored_messages) if m.role == "assistant"), None)
         call_ids = set[str]() if last is None else {each.id for each in last.calls}
         active = context.active.nested[tool.name]
-        frame = Frame.create(active, stored_messages, [each for each in nested_rows if each.id in call_ids])
-        frame.call = call
+        calls = [each for each in nested_rows if each.id in call_ids]
+        frame = Frame.create(active, stored_messages, calls, call)
         if context.thread.compacted:
             rows = await context.retry_until_available(
                 lambda: self._store.compactions(context.thread.id, call.id)
@@ -124,45 +121,6 @@ def _chat(context: RunContext) -> list[Message]:
     if len(active.sides) < 2:
         return context.root.shown(None)
     return as_read_by_side(active.side, context.root.shown(context.side), active.agent.sides)
-
-
-def nested_calls(context: RunContext, frame: Frame, response: ModelResponse) -> list[Call]:
-    """Return the calls that a prompt tool's model requests, as rows with ids derived from the prompt tool's call."""
-    assert frame.call is not None and frame.active is not None, "a prompt tool's conversation has both"
-    first = sum(len(message.calls) for message in frame.messages) + 1
-    calls: list[Call] = []
-    used_ids: set[str] = set()
-    for number, model_call in enumerate(response.calls, first):
-        call_id = f"{frame.call.id}.{number}"
-        model_call_id = call_id if not model_call.id or model_call.id in used_ids else model_call.id
-        used_ids.add(model_call_id)
-        ids, place = (call_id, model_call_id), (frame.call.step, number)
-        parent_id, at = frame.call.id, context.clock.now()
-        calls.append(
-            new_call(context, frame.active, model_call, at, ids=ids, place=place, parent_id=parent_id)
-        )
-    return calls
-
-
-def nested_message(
-    context: RunContext, frame: Frame, response: ModelResponse, calls: Sequence[Call], seq: int
-) -> Message:
-    """Return the answer within a prompt tool as a message; `by` is None if no model wrote it."""
-    assert frame.active is not None, "a prompt tool's conversation has one"
-    return Message(
-        id=context.new_id("cut" if response.finish_reason in CUTS else "msg"),
-        role="assistant",
-        content=response.text,
-        seq=seq,
-        run_id=context.run.id,
-        step=context.run.step_count,
-        within=frame.id,
-        by=frame.active.prompt.name if response.model else None,
-        calls=message_calls(calls),
-        native=response.native,
-        sent=sent_with(frame, response) if response.model else None,
-        created_at=context.clock.now(),
-    )
 
 
 def config_of(tool: Tool) -> SubpromptConfig:

@@ -186,6 +186,11 @@ class RunContext(RunRecord):
         self.most_steps = self.max_steps if limit is None else limit
 
     @property
+    def by(self) -> str | None:
+        """Name of the prompt that answers in the current conversation; None if no other prompt writes to it."""
+        return self.speaker if self.frame.call is None else self.active.prompt.name
+
+    @property
     def env(self) -> ThreadEnv:
         """The thread's env for the active agent."""
         return self.env_for(self.frame.active)
@@ -371,9 +376,10 @@ class RunContext(RunRecord):
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_message(self, changes: Changes, message: Message) -> None:
-        """Add a message to the changes, with its event."""
+        """Add a message to the changes, with its event. Of a prompt tool's conversation only results have one."""
         changes.messages.append(message)
-        changes.events.append(LazyEventDraft("message", message_payload, message))
+        if message.within is None or message.role == "tool":
+            changes.events.append(LazyEventDraft("message", message_payload, message))
 
     def claim_with_next(self, changes: Changes, run: Run) -> None:
         """Make the next unit claim the run, with the events of `changes`. No handler is called before it."""

@@ -20,7 +20,7 @@ from toolwright.core.threads.compaction import (
     text_tokens,
 )
 from toolwright.core.threads.message import Message, Sent, StateReport
-from toolwright.core.threads.run import Side
+from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.state_report import new_report
 from toolwright.core.value import changed
 from toolwright.runtime.context.execution import RunExecution
@@ -175,10 +175,10 @@ def is_mixed(messages: Sequence[Message]) -> bool:
 class Frame:
     """A conversation: active agent, messages, and the calls of the last step; `open` calls have no answer yet.
 
-    The frame of a prompt tool answers the call `call`, and begins with `opening`, which is not in the journal. If a
-    handler has made that call, the handler is the frame's `holder` and waits for the `answer` in memory: nothing in the
-    conversation then suspends or ends the run. The frame is `mixed` if a message lies between a call and its answer, or
-    if answers are not in the order of the calls.
+    The frame of a prompt tool answers the call `call`, whose `id` it has, and begins with `opening`, which is not in
+    the journal. If a handler has made that call, the handler is the frame's `holder` and waits for the `answer` in
+    memory: nothing in the conversation then suspends or ends the run. The frame is `mixed` if a message lies between a
+    call and its answer, or if answers are not in the order of the calls.
 
     `compactions` are the effective ones, by side. `sent` is the record of the last request, `texts` the texts that it
     refers to and that can be missing from the journal. `state_parts` is the agent's current state, or None for an agent
@@ -192,6 +192,7 @@ class Frame:
     calls: dict[str, Call]
     open: dict[str, Call]
     call: Call | None = None
+    id: str | None = None
     opening: tuple[Message, ...] = ()
     holder: RunExecution | None = None
     answer: ToolResult | None = None
@@ -210,23 +211,33 @@ class Frame:
 
     @classmethod
     def create(
-        cls, active: ActiveAgent | None, messages: Sequence[Message], calls: Iterable[Call]
+        cls,
+        active: ActiveAgent | None,
+        messages: Sequence[Message],
+        calls: Iterable[Call],
+        call: Call | None = None,
     ) -> "Frame":
-        """Return a frame with these messages and calls."""
-        frame = cls(active, [*messages], {}, {})
+        """Return a frame with these messages and calls, which answers `call`, or is the thread's own conversation."""
+        frame = cls(active, [*messages], {}, {}, call, None if call is None else call.id)
         frame.begin(calls, {message.call_id for message in messages})
         frame.mixed = frame.mixed or is_mixed(messages)
         return frame
 
-    @property
-    def id(self) -> str | None:
-        """The id of the call that the conversation answers, or None for the thread's own conversation."""
-        return None if self.call is None else self.call.id
+    def step(self, run: Run) -> int:
+        """Return the number of the next answer's step. A prompt tool answers within the step that has called it."""
+        return run.step_count + 1 if self.call is None else run.step_count
 
     @property
     def steps(self) -> int:
         """Number of steps in the conversation, for the frame of a prompt tool."""
         return sum(message.role == "assistant" for message in self.messages)
+
+    @property
+    def next_position(self) -> int:
+        """Position of the next call: in the step, or counted from 1 in the whole conversation of a prompt tool."""
+        if self.call is None:
+            return len(self.calls)
+        return sum(len(message.calls) for message in self.messages) + 1
 
     @property
     def turns(self) -> int:
@@ -271,10 +282,10 @@ class Frame:
 
     def shown(self, side: Side | None) -> list[Message]:
         """Return the messages that a side's model reads. Processes only the messages added since the last time."""
-        row = self.compaction(side)
-        if row is None and not self.opening:
-            return self.messages
         messages = self.messages
+        if not self.compactions and not self.opening:
+            return messages
+        row = self.compaction(side)
         was, by, count, known = self._shown.get(side, (None, None, 0, []))
         if was is not messages or by is not row:
             known = shown([*self.opening, *messages], row)

@@ -12,7 +12,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall, Sent
-from toolwright.core.threads.run import CUTS, CutReason, QueuedCall, Step
+from toolwright.core.threads.run import CUTS, CutReason, QueuedCall, Run, Step
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
@@ -103,25 +103,31 @@ def checked_response(response: ModelResponse, name: str) -> ModelResponse:
 
 
 def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:
-    """Return the calls requested by the model. A call id that is repeated or missing is replaced by a new one (D3)."""
+    """Return the calls requested by the model. A call id that is repeated or missing is replaced by ours (D3).
+
+    Our ids of nested calls are derived from their parent's, so that they are the same after a crash.
+    """
     calls: list[Call] = []
     used_ids: set[str] = set()
-    active = context.active
-    for position, model_call in enumerate(response.calls):
-        model_call_id = model_call.id
-        if not model_call_id or model_call_id in used_ids:
-            model_call_id = context.new_id("again")
+    active, parent = context.active, context.frame.call
+    first = 0 if parent is None else context.frame.next_position
+    for position, model_call in enumerate(response.calls, first):
+        call_id = f"{parent.id}.{position}" if parent is not None else context.call_ids.get(position)
+        call_id = call_id or context.new_id("call")
+        model_call_id = call_id if not model_call.id or model_call.id in used_ids else model_call.id
         used_ids.add(model_call_id)
-        call_id = context.call_ids.get(position) or context.new_id("call")
         ids, place = (call_id, model_call_id), (step, position)
-        calls.append(new_call(context, active, model_call, at, ids=ids, place=place))
+        calls.append(
+            new_call(context, active, model_call, at, ids=ids, place=place, parent_id=context.frame.id)
+        )
     return calls
 
 
 def assistant_message(
     context: RunContext, response: ModelResponse, calls: list[Call], step: int, seq: int, at: datetime
 ) -> Message:
-    """Return the answer as a message at the position `seq`."""
+    """Return the answer as a message of the current conversation, at the position `seq`."""
+    frame = context.frame
     return Message(
         id=context.new_id("cut" if response.finish_reason in CUTS else "msg"),
         role="assistant",
@@ -129,12 +135,13 @@ def assistant_message(
         seq=seq,
         run_id=context.run.id,
         step=step,
-        side=context.side,
-        by=context.speaker,
+        side=context.side if frame.call is None else None,
+        within=frame.id,
+        by=context.by,
         calls=message_calls(calls),
         native=response.native,
-        sent=sent_with(context.frame, response),
-        state=context.frame.state,
+        sent=sent_with(frame, response),
+        state=frame.state,
         created_at=at,
     )
 
@@ -177,9 +184,7 @@ def as_cut(response: ModelResponse, cut: CutReason) -> ModelResponse:
     return changed(response, finish_reason=cut, calls=response.calls[:CALLS_PER_UNIT])
 
 
-def correction_message(
-    context: RunContext, text: str, step: int, seq: int, within: str | None = None
-) -> Message:
+def correction_message(context: RunContext, text: str, step: int, seq: int) -> Message:
     """Return a user message at the position `seq`, after an answer, that says what is wrong with the answer."""
     return Message(
         id=context.new_id(CORRECTION.rstrip("_")),
@@ -188,7 +193,7 @@ def correction_message(
         seq=seq,
         run_id=context.run.id,
         step=step,
-        within=within,
+        within=context.frame.id,
         created_at=context.clock.now(),
     )
 
@@ -231,12 +236,15 @@ def requested_call(
     context: RunContext,
     queued: QueuedCall,
     position: int,
-    call_id: str | None = None,
     parent: Call | None = None,
     tools: Mapping[str, Tool] | None = None,
 ) -> Call:
-    """Return a call that no model has requested, but a handler or the definition of a prompt."""
-    call_id = context.new_id("call") if call_id is None else call_id
+    """Return a call that no model has requested, but a handler or the definition of a prompt.
+
+    `parent` is the call of a handler that makes it, by default the call that the current conversation answers.
+    """
+    parent = context.frame.call if parent is None else parent
+    call_id = context.new_id("call") if parent is None else f"{parent.id}.{position}"
     step = context.run.step_count if parent is None else parent.step
     parent_id = None if parent is None else parent.id
     ids, place, at = (call_id, call_id), (step, position), context.clock.now()
@@ -254,7 +262,8 @@ def queued_message(context: RunContext, calls: list[Call], seq: int) -> Message:
         seq=seq,
         run_id=context.run.id,
         step=calls[0].step,
-        side=context.side,
+        side=context.side if context.frame.call is None else None,
+        within=context.frame.id,
         calls=message_calls(calls),
         created_at=context.clock.now(),
     )
@@ -301,3 +310,9 @@ def step_row(context: RunContext, response: ModelResponse, number: int, at: date
 def total_cost(before: float | None, cost: float | None) -> float | None:
     """Return the sum, or None until a price is known."""
     return before if cost is None else (before or 0.0) + cost
+
+
+def paying(run: Run, response: ModelResponse) -> Run:
+    """Return the run with the cost of an answer, and without the outage that the answer has ended."""
+    cost = run.cost if response.cost is None else total_cost(run.cost, response.cost)
+    return changed(run, usage=run.usage + response.usage, cost=cost, error=None, waiting=None)

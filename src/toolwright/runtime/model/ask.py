@@ -10,16 +10,15 @@ from typing import Any
 from toolwright.core.agents.active import ActiveAgent, steps_of
 from toolwright.core.agents.agent import CHANNELS
 from toolwright.core.concurrency import Supervision, is_cancelled
-from toolwright.core.env.logs import internal_error, internal_errors, logger
+from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.text import BEFORE_CUT, error_text, quantity
-from toolwright.core.threads.message import Message, StateReport
-from toolwright.core.value import changed
+from toolwright.core.threads.message import Message
 from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import Frame, arranged, as_read
+from toolwright.runtime.context.conversation import Frame, as_read
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.model.answer import checked_response, has_called
@@ -92,11 +91,6 @@ class AnswerLimit:
             self._reading.limit(min(now + self._ring, self._end))
         return True
 
-    def over(self) -> None:
-        """Stop limiting the answer, which has ended."""
-        if self._reading is not None:
-            self._abort.left(self._reading)
-
     def check(self) -> None:
         """Raise `ModelUnavailable` if the answer has taken too long, and was not aborted."""
         if self._abort.aborted:
@@ -133,45 +127,29 @@ class ModelAnswers:
         self._answer_limits = answer_limits
 
     async def ask(self, context: RunContext, changes: Changes) -> ModelResponse | None:
-        """Return the answer in the thread's own conversation, or None if the run was cancelled.
+        """Return the answer in the current conversation, or None if the run was cancelled.
 
-        The answer is streamed. `changes` receives the messages that the request adds to the journal. Raises a
-        `ToolwrightError`, or `ModelRaised`.
+        The answer is streamed if the conversation is the thread's own. `changes` receives the messages that the request
+        adds to the journal. Raises a `ToolwrightError`, or `ModelRaised`.
         """
         try:
-            active, system, parts = context.active, context.active.prompt.prompt, None
-            if active.agent.toolkits:
-                system, parts = await self._system(context, active, changes)
-            elif active.instructions:
-                system = bare_prompt(active)
-            context.root.state_parts = parts
+            frame, active = context.frame, context.active
+            system = active.prompt.prompt if not active.instructions else bare_prompt(active)
+            if frame.call is None:
+                frame.state_parts = None
+                if active.agent.toolkits:
+                    system, frame.state_parts = await self._system(context, active, changes)
             for _ in range(MOST_EDITS):
-                request = self._next_request(context, active, changes, system)
+                request = self._request(context, frame, changes, system)
                 try:
-                    return await self._fitting(context, context.root, active, request)
+                    return await self._fitting(context, frame, context.active, request)
                 except ConversationChanged:
-                    active = context.active
+                    continue
             raise ModelUnavailable(EDITED_TOO_OFTEN)
         except (ToolwrightError, ThreadLost, ModelRaised):
             raise
         except Exception as error:
             raise internal_error("asking the model", error) from error
-
-    def _next_request(
-        self, context: RunContext, active: ActiveAgent, changes: Changes, system: str
-    ) -> ModelRequest:
-        """Return the request for the next step of the thread's own conversation."""
-        root, number = context.root, context.run.step_count + 1
-        visible = root.shown(context.side) if root.compactions else root.messages
-        # not copied without need: the request has a tuple of its own
-        conversation = [*visible, *changes.messages] if changes.messages else visible
-        messages = as_read(conversation, active, is_arranged=not root.mixed, seen=root.heard)
-        turn = number
-        if context.speaker is not None:
-            turn = steps_of(context.speaker, root.messages, context.run) + 1
-            number = turn if _alone(active) else number
-        state = None if root.state_parts is None else root.report(active.agent_id, messages)
-        return self._request(context, active, messages, system, number, turn, state)
 
     async def _fitting(
         self, context: RunContext, frame: Frame, active: ActiveAgent, request: ModelRequest
@@ -190,9 +168,6 @@ class ModelAnswers:
                 response = await self._answer(context, model, sent, stream, compacted=compacted)
                 if (attempt > 1 or frame.is_over) and response is not None:
                     self.windows.accepted(frame, active, model)
-                if frame is not context.root and response is not None and not response.model:
-                    # an empty model name marks a call that no model has made
-                    response = changed(response, model=model.name)
                 return response
             except ContextTooLong as refused:
                 tell = None
@@ -211,22 +186,6 @@ class ModelAnswers:
     ) -> ModelResponse | None:
         """Return the answer of a model that writes a summary, within the time of the run that waits for it, if any."""
         return await self._answer(context, model, request, None)
-
-    async def ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
-        """Return the answer within a prompt tool, which is not streamed. Raises as `ask` does."""
-        with internal_errors("asking the model", ThreadLost, ModelRaised):
-            return await self._ask_within(context, frame)
-
-    async def _ask_within(self, context: RunContext, frame: Frame) -> ModelResponse | None:
-        active, number = context.active, frame.turns + 1
-        for _ in range(MOST_EDITS):
-            messages = arranged(frame.shown(None)) if frame.mixed else frame.shown(None)
-            request = self._request(context, active, messages, bare_prompt(active), number, number)
-            try:
-                return await self._fitting(context, frame, active, request)
-            except ConversationChanged:
-                active = context.active
-        raise ModelUnavailable(EDITED_TOO_OFTEN)
 
     async def fit_loop(
         self,
@@ -256,20 +215,22 @@ class ModelAnswers:
         """Return the answer of the active agent's model to a separate request, or None if the run was cancelled."""
         return await self._answer(context, await self._model(context.active), request, None)
 
-    def _request(
-        self,
-        context: RunContext,
-        active: ActiveAgent,
-        messages: list[Message],
-        system: str,
-        number: int,
-        turn: int,
-        state: StateReport | None = None,
-    ) -> ModelRequest:
+    def _request(self, context: RunContext, frame: Frame, changes: Changes, system: str) -> ModelRequest:
+        """Return the request for the next step of the conversation."""
+        active, number = context.active, context.run.step_count + 1
+        shown = frame.shown(context.side)
+        # not copied without need: the request has a tuple of its own
+        conversation = [*shown, *changes.messages] if changes.messages else shown
+        messages = as_read(conversation, active, is_arranged=not frame.mixed, seen=frame.heard)
+        turn = number
+        if frame.call is not None:
+            number = turn = frame.turns + 1
+        elif context.speaker is not None:
+            turn = steps_of(context.speaker, frame.messages, context.run) + 1
+            number = turn if _alone(active) else number
         form, choice = active.form, active.prompt.tool_choice
-        if choice == "required":
-            by = context.speaker if context.frame.call is None else active.prompt.name
-            choice = "auto" if has_called(context.frame.messages, context.run.id, by) else choice
+        if choice == "required" and has_called(frame.messages, context.run.id, context.by):
+            choice = "auto"
         return ModelRequest(
             messages=tuple(messages),
             system=system,
@@ -282,7 +243,7 @@ class ModelAnswers:
             turn=turn,
             answer=None if form is None else form.schema,
             settings=active.settings,
-            state=state,
+            state=None if frame.state_parts is None else frame.report(active.agent_id, messages),
         )
 
     async def _answer(
@@ -318,7 +279,7 @@ class ModelAnswers:
                 raise
             raise ModelError("The model cancelled its own answer.") from error
         finally:
-            limit.over()
+            abort.left(reading)
         if error is not None:
             raise error
         if response is None:

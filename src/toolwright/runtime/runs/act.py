@@ -24,7 +24,7 @@ from toolwright.core.errors import (
 from toolwright.core.journal.child_effects import Activated
 from toolwright.core.journal.units import Finish, Result
 from toolwright.core.limits import MAX_CALLS
-from toolwright.core.model import ModelCall, ModelResponse, cut_answer
+from toolwright.core.model import ModelResponse, cut_answer
 from toolwright.core.results import Outcome, ToolResult
 from toolwright.core.schemas.output import (
     OUTPUT_FAULT,
@@ -55,9 +55,9 @@ from toolwright.runtime.model.answer import (
     as_cut,
     is_asked_again,
     outside_calls,
+    paying,
     queued_message,
     requested_call,
-    total_cost,
 )
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.ends import RunEnds
@@ -130,7 +130,7 @@ class Actions:
         """Execute the action and commit its outcome."""
         match action:
             case AskModel():
-                await (self._ask(context) if context.frame.call is None else self._ask_within(context))
+                await self._ask(context)
             case ExecuteCall():
                 await self._execute(context, action.call, action.prepared)
             case ExecuteConcurrently():
@@ -192,41 +192,31 @@ class Actions:
     # ── the model ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(self, context: RunContext) -> None:
-        """Call the model for the thread's own conversation, and commit its answer."""
-        changes = Changes()
-        if context.inbox:
+        """Call the model of the current conversation, and commit its answer."""
+        frame, changes = context.frame, Changes()
+        if context.inbox and frame.call is None:
             joined = [*context.joined()]
             _read_joined(context, changes, joined, await cleaned_texts(joined))
         context.call_ids = {}
         try:
             response = await self._model_answers.ask(context, changes)
-        except ContextTooLong as error:  # caused by the messages: a retry does not help
-            # except if a message has just joined the run: once it is committed, it can be left out
-            if changes.messages:
-                await context.write(Result, changes, context.run)
+        except (ToolwrightError, ModelRaised) as error:
+            if isinstance(error, ModelRaised):
+                log.exception("The model of the prompt %r failed.", context.active.prompt.name)
+            if frame.call is None:
+                await self._failed(context, changes, error)
             else:
-                await self._ends.fail(context, error.message, error.code)
-            return
-        except MODEL_FAULTS as error:
-            if context.seconds_left() <= 0:
-                await self._ends.end(context, Finish, Changes(), End("completed", "max_seconds"))
-            else:
-                await self._model_failed(context, error)
-            return
-        except ToolwrightError as error:
-            await self._ends.fail(context, error.message, error.code)
-            return
-        except ModelRaised as error:
-            log.exception("The model of the agent %r failed.", context.active.agent.name)
-            await self._ends.fail(context, f"The model failed: {error}", ModelError.code)
+                await self._failed_within(context, error)
             return
         if response is None:
             return
-        formed, cut = None, response.cut
-        if cut == "empty" and not has_own_message(context):
-            cut = None  # no caller waits for the answer to an event
+        formed, cut = None, _cut_of(context, response)
         if cut is not None:
             response = as_cut(response, cut)
+            if frame.call is not None and not is_asked_again(frame.messages, context.run.id, response):
+                context.run = paying(context.run, response)
+                await self._leave(context, frame, cut_answer(cut, response.text))
+                return
         elif context.active.form is not None:
             formed = await self._formed(context, changes, response)
             if formed is None:
@@ -234,11 +224,51 @@ class Actions:
             response = formed.response
         if len(response.calls) > MAX_CALLS:
             error = f"The model asked for {len(response.calls)} calls in one answer. At most {MAX_CALLS} are made."
-            await self._ends.fail(context, error, ModelError.code)
+            await self._refuse(context, error, ModelError.code)
             return
         answer = partial(self._outcomes.answer, context, changes, response, formed, cut)
-        if await context.commit(answer) == "done" and context.root.texts:
-            self._model_answers.windows.records.stored(context.root)
+        if await context.commit(answer) == "done" and frame.texts:
+            self._model_answers.windows.records.stored(frame)
+
+    async def _refuse(self, context: RunContext, error: str, code: str) -> None:
+        """End the current conversation with an error: the run fails, or the caller of a prompt tool reads it.
+
+        A provider's error can repeat what it was sent, so that it is redacted.
+        """
+        if context.frame.call is None:
+            await self._ends.fail(context, error, code)
+        else:
+            result = ToolResult.fail(context.redactor.text(error), error_code=code)
+            await self._leave(context, context.frame, result)
+
+    async def _failed(
+        self, context: RunContext, changes: Changes, error: ToolwrightError | ModelRaised
+    ) -> None:
+        """End the run whose model has not answered, or suspend it until the model is called again."""
+        if isinstance(error, ContextTooLong) and changes.messages:
+            # A message has just joined the run: once it is committed, it can be left out.
+            await context.write(Result, changes, context.run)
+        elif isinstance(error, MODEL_FAULTS) and not isinstance(error, ContextTooLong):
+            if context.seconds_left() <= 0:
+                await self._ends.end(context, Finish, Changes(), End("completed", "max_seconds"))
+            else:
+                await self._model_failed(context, error)
+        else:
+            await self._refuse(context, *_words(error))
+
+    async def _failed_within(self, context: RunContext, error: ToolwrightError | ModelRaised) -> None:
+        """Return the failure of a prompt tool's model to the caller, or suspend the run until the model is available.
+
+        A handler that waits for the answer cannot be suspended, so it gets the error.
+        """
+        if isinstance(error, ModelUnavailable):
+            waiting = outage(context, error)
+            if context.holder is None and not lasts_too_long(waiting, self._max_outage):
+                await self._ends.wait(context, waiting)
+                return
+            # an outage of another model starts again
+            context.run = changed(context.run, error=None, waiting=None)
+        await self._refuse(context, *_words(error))
 
     async def _formed(
         self, context: RunContext, changes: Changes, response: ModelResponse
@@ -278,65 +308,12 @@ class Actions:
         else:
             await self._ends.wait(context, waiting)
 
-    async def _ask_within(self, context: RunContext) -> None:
-        """Call the model for the conversation of a prompt tool, and commit its answer."""
-        frame, response = context.frame, await self._answer_within(context)
-        if isinstance(response, ToolResult):
-            await self._leave(context, frame, response)
-        elif response is not None:
-            usage, cost = context.run.usage + response.usage, total_cost(context.run.cost, response.cost)
-            run = changed(context.run, usage=usage, cost=cost, error=None, waiting=None)
-            cut = _cut_within(context, response)
-            if cut is not None:
-                response = as_cut(response, cut)
-            if cut is None or is_asked_again(frame.messages, run.id, response):
-                await self._add_within(context, response, run, cut)
-            else:
-                context.run = run
-                await self._leave(context, frame, cut_answer(cut, response.text))
-
-    async def _answer_within(self, context: RunContext) -> ModelResponse | ToolResult | None:
-        """Return the model's answer, or the error result that the caller reads if the model failed.
-
-        None if the run was cancelled, or is suspended until the model is available. A handler that waits for the answer
-        cannot be suspended, so it gets the error.
-        """
-        try:
-            response = await self._model_answers.ask_within(context, context.frame)
-        except ModelUnavailable as error:
-            waiting = outage(context, error)
-            if context.holder is None and not lasts_too_long(waiting, self._max_outage):
-                await self._ends.wait(context, waiting)
-                return None
-            # an outage of another model starts again
-            context.run = changed(context.run, error=None, waiting=None)
-            return _failed(context, error.message, error.code)
-        except ToolwrightError as error:
-            return _failed(context, error.message, error.code)
-        except ModelRaised as error:
-            log.exception("The model of the prompt %r failed.", context.active.prompt.name)
-            return _failed(context, f"The model failed: {error}", ModelError.code)
-        return response
-
-    async def _add_within(
-        self, context: RunContext, response: ModelResponse, run: Run, cut: CutReason | None = None
-    ) -> None:
-        """Commit an answer in the conversation of a prompt tool. One that is `cut` is asked for again."""
-        frame = context.frame
-        said = partial(self._outcomes.answer_within, context, frame, response, run, cut)
-        if await context.commit(said) == "done" and response.model and frame.texts:
-            self._model_answers.windows.records.stored(frame)
-
     # ── calls that no model requests ────────────────────────────────────────────────────────────────────────────
 
     async def _make_queued(self, context: RunContext, queued: Sequence[QueuedCall]) -> None:
         """Make queued calls, in the thread's own conversation or in that of a prompt tool."""
-        if context.frame.call is None:
-            await self._make_calls(context, Changes(), changed(context.run, queued=()), queued)
-            return
-        asked = tuple([ModelCall(id="", name=each.name, arguments=each.arguments) for each in queued])
         rest = tuple([each for each in context.run.queued if each not in queued])
-        await self._add_within(context, ModelResponse(calls=asked), changed(context.run, queued=rest))
+        await self._make_calls(context, Changes(), changed(context.run, queued=rest), queued)
 
     async def _call_immediately(self, context: RunContext) -> None:
         """Make the immediate calls of a newly active prompt (S0 §5), once per activation, even if there are none."""
@@ -368,7 +345,7 @@ class Actions:
         """
         calls = [
             requested_call(context, each, number)
-            for number, each in enumerate(queued, len(context.root.calls))
+            for number, each in enumerate(queued, context.frame.next_position)
         ]
         changes.env = tuple(
             [
@@ -540,17 +517,24 @@ def _read_joined(
         )
 
 
-def _failed(context: RunContext, error: str, code: str) -> ToolResult:
-    """Return the result of a prompt tool whose model failed. A provider's error can repeat what it was sent."""
-    return ToolResult.fail(context.redactor.text(error), error_code=code)
+def _words(error: ToolwrightError | ModelRaised) -> tuple[str, str]:
+    """Return what the failure of a model is called, and its code."""
+    if isinstance(error, ModelRaised):
+        return f"The model failed: {error}", ModelError.code
+    return error.message, error.code
 
 
-def _cut_within(context: RunContext, response: ModelResponse) -> CutReason | None:
-    """Return why the answer of a prompt tool's model is not whole, or None. A tool without text needs none."""
+def _cut_of(context: RunContext, response: ModelResponse) -> CutReason | None:
+    """Return why the answer is not whole, or None. Nobody waits for the text of some empty answers.
+
+    Those are answers to inbox events, and of a prompt tool that returns no text.
+    """
+    if response.cut != "empty":
+        return response.cut
     call = context.frame.call
-    assert call is not None, "the conversation of a prompt tool"
-    needs_text = config_of(context.prepared[call.id].tool).include_text_response
-    return None if response.cut == "empty" and not needs_text else response.cut
+    if call is None:
+        return "empty" if has_own_message(context) else None
+    return "empty" if config_of(context.prepared[call.id].tool).include_text_response else None
 
 
 def _can_begin(context: RunContext, call: Call) -> bool:

@@ -85,9 +85,7 @@ class HandlerCalls:
         call_id, number, recorded = await self._nested.next_call(context, state, name, arguments)
         if recorded is None:
             asked = QueuedCall(name=name, arguments=arguments)
-            await self._begin(
-                context, requested_call(context, asked, number, call_id, state.call, tools), tools
-            )
+            await self._begin(context, requested_call(context, asked, number, state.call, tools), tools)
         else:
             context.put_nested(recorded)
             if recorded.status == "running":

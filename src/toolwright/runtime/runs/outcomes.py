@@ -28,10 +28,9 @@ from toolwright.core.threads.run import CutReason, QueuedCall, Run, StopReason, 
 from toolwright.core.value import changed
 from toolwright.runtime.calls.calls import AbandonedCallResults, Calls, can_run_concurrently
 from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
-from toolwright.runtime.calls.nested import Nested, nested_calls, nested_message
+from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.context.commit import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import CALL_ID
 from toolwright.runtime.model.answer import (
@@ -41,6 +40,7 @@ from toolwright.runtime.model.answer import (
     correction_message,
     corrections,
     is_asked_again,
+    paying,
     step_row,
     total_cost,
 )
@@ -81,29 +81,26 @@ class Outcomes:
     ) -> Next:
         """Build the unit of the model's answer and the start of its first call; `before` are the messages read."""
         changes = before.copy() if before.messages or before.effects else Changes()
-        run, at = context.run, context.clock.now()
-        number = run.step_count + 1
+        frame, run, at = context.frame, context.run, context.clock.now()
+        number = frame.step(run)
         calls = calls_of(context, response, number, at) if response.calls else []
         seq = context.next_seq(changes)
         context.add_message(changes, assistant_message(context, response, calls, number, seq, at))
         if run.error is not None or context.thread.faults:
             changes = end_outage(context, changes)
-        changes.step = step_row(context, response, number, at)
-        if context.root.texts:
-            changes.effects += (KeepTexts(texts=context.root.texts),)
-        run = changed(
-            run,
-            step_count=number,
-            usage=run.usage + response.usage,
-            cost=run.cost if response.cost is None else total_cost(run.cost, response.cost),
-            output=(response.text or run.output) if formed is None else formed.output,
-            error=None,
-            waiting=None,
-        )
+        if frame.texts:
+            changes.effects += (KeepTexts(texts=frame.texts),)
+        run = paying(run, response)
+        if frame.call is None:
+            changes.step = step_row(context, response, number, at)
+            output = (response.text or run.output) if formed is None else formed.output
+            run = changed(run, step_count=number, output=output)
         if cut is not None:
             return self._cut(context, changes, calls, run, response, cut)
         if calls:
             return self.calls_made(context, changes, calls, run, response.usage)
+        if frame.call is not None:
+            return Next(kind=Answer, changes=changes, run=run)
         changes.events.append(step_event("step.done", number, response.usage))
         reason: StopReason | None = None
         if formed is None:
@@ -126,50 +123,21 @@ class Outcomes:
 
         None of its calls is executed. Half an answer in a declared form is no output.
         """
-        form = context.active.form
-        is_output = form is None or (cut == "refusal" and not isinstance(form, ComposedForm))
-        run = changed(run, output=response.text if is_output else context.run.output)
-        self._refuse_cut(context, changes, calls, cut)
-        changes.events.append(step_event("step.done", run.step_count, response.usage, cut))
-        if not is_asked_again(context.root.messages, run.id, response) or limit_end(context, run) is not None:
-            return Next(kind=Answer, changes=changes, run=run, ends_step=True, end=End("completed", cut))
-        if cut == "empty":
-            seq = context.next_seq(changes)
-            context.add_message(changes, correction_message(context, EMPTY, run.step_count + 1, seq))
-        return Next(kind=Answer, changes=changes, run=run, ends_step=True)
-
-    def answer_within(
-        self,
-        context: RunContext,
-        frame: Frame,
-        response: ModelResponse,
-        run: Run,
-        cut: CutReason | None = None,
-    ) -> Next:
-        """Build the unit of an answer in the conversation of a prompt tool. One that is `cut` is asked for again."""
-        changes = Changes()
-        calls = nested_calls(context, frame, response)
-        if run.error is None:
-            changes = end_outage(context, changes)
-        changes.messages.append(nested_message(context, frame, response, calls, context.next_seq(changes)))
-        if response.model and frame.texts:
-            changes.effects += (KeepTexts(texts=frame.texts),)
-        if calls and cut is None:
-            return self.calls_made(context, changes, calls, run)
-        if cut is not None:
-            self._refuse_cut(context, changes, calls, cut)
-        if cut == "empty":
-            seq, step = context.next_seq(changes), context.run.step_count
-            changes.messages.append(correction_message(context, EMPTY, step, seq, within=frame.id))
-        return Next(kind=Answer, changes=changes, run=run)
-
-    def _refuse_cut(
-        self, context: RunContext, changes: Changes, calls: Sequence[Call], cut: CutReason
-    ) -> None:
-        """Settle the calls of an answer that is not whole with an error, in the unit of the answer."""
         for call in calls:
             changes.calls[call.id] = call
             self._calls.settle(context, changes, call, call_not_executed(cut))
+        frame, form = context.frame, context.active.form
+        is_asked = True
+        if frame.call is None:
+            is_output = form is None or (cut == "refusal" and not isinstance(form, ComposedForm))
+            run = changed(run, output=response.text if is_output else context.run.output)
+            changes.events.append(step_event("step.done", run.step_count, response.usage, cut))
+            is_asked = is_asked_again(frame.messages, run.id, response) and limit_end(context, run) is None
+        if is_asked and cut == "empty":
+            seq = context.next_seq(changes)
+            context.add_message(changes, correction_message(context, EMPTY, frame.step(run), seq))
+        end = None if is_asked else End("completed", cut)
+        return Next(kind=Answer, changes=changes, run=run, ends_step=frame.call is None, end=end)
 
     def correction(
         self, context: RunContext, before: Changes, response: ModelResponse, fault: InvalidAnswer
@@ -209,7 +177,7 @@ class Outcomes:
             self._calls.begin(context, calls, changes)
         if len(changes.messages) == 1 or _unanswered(calls, changes):  # the first message is the answer
             return Next(kind=Answer, changes=changes, run=run)
-        if usage is not None:
+        if usage is not None and context.frame.call is None:
             changes.events.append(step_event("step.done", run.step_count, usage))
         return self._after_calls(context, Answer, changes, run)
 
