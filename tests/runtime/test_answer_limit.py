@@ -26,7 +26,6 @@ async def ended(work: Coroutine[Any, Any, None], limit: AnswerLimit) -> bool:
     supervised = Supervision(work, "model")
     limit.begin(supervised)
     in_time = await supervised.end()
-    limit.over()
     if in_time:
         supervised.result()
     return in_time
