@@ -1,8 +1,8 @@
 """Two trees of this repository beside each other: the CPU of a step and of a run, in memory and on SQLite.
 
 `python bench/versus.py BEFORE [AFTER] [BLOCKS]` runs this file with the sources of both folders in turns, each time in
-a process of its own, and prints minima, medians and ratios. `AFTER` is this tree if it is left out. The program uses only
-the public API, so that old trees can be measured. The floor of a durable step is two raw commits.
+a process of its own, and prints minima, medians and ratios. `AFTER` is this tree if it is left out. Old trees can be
+measured too, because the program uses only the public API. The floor of a durable step is two raw commits.
 """
 
 import asyncio
