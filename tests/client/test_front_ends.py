@@ -36,7 +36,7 @@ async def test_a_service_registers_front_ends_for_people_lists_and_deletes_them(
             await service.clients.register("ent_nobody")
         with pytest.raises(InvalidRequest) as caught:
             await service.clients.register()
-        assert caught.value.details[0]["path"] == "entityId"
+        assert caught.value.details == [{"path": "entityId", "message": "is required"}]
 
 
 async def test_a_person_has_only_their_own_front_ends() -> None:
