@@ -88,10 +88,7 @@ async def test_a_conversation_from_beginning_to_end() -> None:
         assert (run.status, run.stop_reason, run.output) == ("completed", "end_turn", "Thanks.")
         assert [step.number for step in run.steps][-1] == 2
         prompts = await client.runs.prompts(run.id)
-        assert [(each.step, each.exact, each.compaction) for each in prompts] == [
-            (1, True, None),
-            (2, True, None),
-        ]
+        assert [(each.step, each.compaction) for each in prompts] == [(1, None), (2, None)]
         assert [each.context for each in prompts] == [step.context for step in run.steps if step.context]
         assert [each.role for each in prompts[1].messages] == ["user", "assistant", "tool"]
         assert [tool.name for tool in prompts[0].tools or ()] == ["ask_outside"]

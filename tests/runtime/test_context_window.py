@@ -58,7 +58,7 @@ async def test_thousands_of_turns_by_the_default_policy(known: str) -> None:
                 f"message {number}" for number in range(count)
             ]
             assert rows and all(row.summary is not None for row in rows)
-            check_sent(messages, rows)
+            check_sent(messages, rows, model.asked)
     assert model.refused == (0 if known == "window" else 1)
     assert max(map(all_tokens_of, model.requests)) <= limit
 
@@ -237,7 +237,7 @@ async def test_a_subagent_that_is_resumed_has_a_long_conversation_of_its_own() -
         [child] = await rt.threads.children(thread.id)
         rows = await rt.threads.compactions(child.id)
         messages = await rt.threads.messages(child.id, 1_000)
-        check_sent(messages, rows)
+        check_sent(messages, rows, model.asked)
         assert len([each for each in messages if each.role == "user"]) == 41
         assert await rt.threads.compactions(thread.id) == []
     assert rows and rows[-1].summary is not None

@@ -7,6 +7,7 @@ import pytest
 import toolwright as tw
 from tests import journals
 from tests.runtime.interfering import at
+from tests.runtime.narrow import check_rebuilt
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_context_window import Narrow, check_pairs, echo, tokens_of
 from tests.runtime.test_sent_prompts import look, say, sent_in
@@ -74,7 +75,7 @@ async def test_an_edited_summary_is_what_the_next_step_is_shown() -> None:
         shown = asked(model)[-1].messages
         assert "Ada wants tea." in shown[0].content and "SUMMARY of" not in shown[0].content
         prompts = await sent_in(rt, thread_id)
-        assert all(each.exact for each in prompts)
+        check_rebuilt(prompts, asked(model))
         assert prompts[-1].compaction == edited
 
 
@@ -88,7 +89,7 @@ async def test_a_summary_is_written_from_the_edited_one() -> None:
             await say(rt, thread_id, f"later {number}: {WORDS}")
         assert "Ada wants tea." in model.summaries[count].messages[0].content
         assert (await rt.threads.compactions(thread_id))[-1].cause == "budget"
-        assert all(each.exact for each in await sent_in(rt, thread_id))
+        check_rebuilt(await sent_in(rt, thread_id), asked(model))
 
 
 async def test_after_its_removal_the_whole_conversation_is_shown_and_made_shorter_again() -> None:
@@ -111,7 +112,7 @@ async def test_after_its_removal_the_whole_conversation_is_shown_and_made_shorte
         await say(rt, thread_id, "Go on.")
         said = await rt.threads.messages(thread_id, 500)
         assert [each.id for each in asked(model)[-1].messages] == [each.id for each in said[:-1]]
-        assert (await sent_in(rt, thread_id))[-1].exact
+        check_rebuilt([(await sent_in(rt, thread_id))[-1]], asked(model)[-1:])
 
 
 async def test_removed_while_it_is_too_long_it_is_made_shorter_at_once() -> None:
@@ -124,7 +125,7 @@ async def test_removed_while_it_is_too_long_it_is_made_shorter_at_once() -> None
         await say(rt, thread_id, "Go on.")
         last = (await rt.threads.compactions(thread_id))[-1]
         assert (last.cause, last.cut > 0) == ("budget", True)
-        assert (await sent_in(rt, thread_id))[-1].exact
+        check_rebuilt([(await sent_in(rt, thread_id))[-1]], asked(model)[-1:])
 
 
 async def test_what_cannot_be_a_summary_is_refused() -> None:
@@ -166,7 +167,7 @@ async def test_each_side_has_its_own_summary() -> None:
         assert "Tea" not in asked(two)[-1].messages[0].content
         await rt.threads.remove_summary(thread.id, "side_b")
         await say(rt, thread.id, "Go on.")
-        assert all(each.exact for each in await sent_in(rt, thread.id))
+        check_rebuilt(await sent_in(rt, thread.id), [*asked(one), *asked(two)])
 
 
 # ── during a run ────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,7 +199,7 @@ async def seen_by_the_next_step(
         removed = max(each.number for each in rows if each.cause == "removed")
         assert last[0].content.startswith("message 0") or rows[-1].number > removed  # it was compacted again
     prompts = await sent_in(rig.rt, thread_id)
-    assert all(each.exact for each in prompts)
+    check_rebuilt(prompts, asked(model))
 
 
 @pytest.mark.parametrize("change", ["edit", "remove"])
@@ -232,7 +233,7 @@ async def test_a_summary_that_is_edited_while_the_next_one_is_made_is_kept() -> 
         assert [each.number for each in rows] == [*range(1, len(rows) + 1)]
         assert edits[0] in rows and rows[-1].number > edits[0].number > row.number
         assert any("Ada wants tea." in each.messages[0].content for each in model.requests)
-        assert all(each.exact for each in await sent_in(rig.rt, thread_id))
+        check_rebuilt(await sent_in(rig.rt, thread_id), asked(model))
         runs = await rig.rt.runs.list(thread_id=thread_id, limit=500)
         assert sum(run.usage.input_tokens for run in runs) == sum(map(tokens_of, model.requests)), (
             "all is paid for"
@@ -259,7 +260,7 @@ async def test_a_pinned_message_is_never_left_out() -> None:
         assert (await rt.threads.compactions(thread.id))[-1].cut > 1
         assert first.id in [each.id for each in asked(model)[-1].messages]
         assert (await first_of(rt, thread.id)).pinned
-        assert all(each.exact for each in await sent_in(rt, thread.id))
+        check_rebuilt(await sent_in(rt, thread.id), asked(model))
         assert not (await rt.threads.pin(thread.id, first.id, False)).pinned
         await say(rt, thread.id, "Go on.")
         assert first.id not in [each.id for each in asked(model)[-1].messages]
@@ -281,7 +282,7 @@ async def test_a_run_in_progress_sees_what_was_pinned_meanwhile(when: str) -> No
         await say(rig.rt, thread_id, "Look again.")
         assert acted.is_set()
         assert [each.id for each in asked(model)[-1].messages][1] == first.id
-        assert all(each.exact for each in await sent_in(rig.rt, thread_id))
+        check_rebuilt([(await sent_in(rig.rt, thread_id))[-1]], asked(model)[-1:])
 
 
 async def test_calls_and_results_cannot_be_pinned_and_not_too_many_messages() -> None:
@@ -368,7 +369,7 @@ async def test_a_removal_between_two_reads_leaves_no_message_out() -> None:
             check_pairs(request.messages)
             first = request.messages[0].content
             assert first.startswith("message 0") or "not shown" in first
-        assert all(each.exact for each in await sent_in(rig.rt, thread_id))
+        check_rebuilt(await sent_in(rig.rt, thread_id), asked(model))
 
 
 @tw.tool(description="Say something in between.")
@@ -418,4 +419,5 @@ async def test_a_summary_stays_when_a_message_is_hidden_and_shown_again() -> Non
         assert edited.cut == row.cut
         await say(rt, thread_id, "Go on.")
         prompt = (await sent_in(rt, thread_id))[-1]
-        assert "Ada wants tea." in prompt.messages[0].content and prompt.exact
+        assert "Ada wants tea." in prompt.messages[0].content
+        check_rebuilt([prompt], asked(model)[-1:])

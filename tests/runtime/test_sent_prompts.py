@@ -24,11 +24,7 @@ from toolwright.core.journal.effects import KeepTexts
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
-from toolwright.core.threads.compaction import (
-    Compaction,
-    SentPrompt,
-    conversation_digest,
-)
+from toolwright.core.threads.compaction import Compaction, SentPrompt, parts_of
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.state_report import report_text
@@ -53,7 +49,6 @@ def text_of(message: Message) -> tuple[object, ...]:
 
 def assert_same(prompt: SentPrompt, request: ModelRequest) -> None:
     """Check that the rebuilt prompt equals the model's request: texts, tools and messages."""
-    assert prompt.exact
     assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in sent_messages(request)]
     assert prompt.system == request.system
     reported = request.state is not None and request.state.parts
@@ -177,7 +172,7 @@ async def test_what_a_model_without_a_name_was_sent_within_a_prompt_tool_is_seen
         thread = await rt.threads.create("boss")
         await say(rt, thread.id, "Go")
         prompts = await sent_in(rt, thread.id)
-        assert [(each.by, each.exact) for each in prompts if each.within] == [("sums", True)]
+        assert [each.by for each in prompts if each.within] == ["sums"]
         [prompt] = [each for each in prompts if each.within]
         assert_same(prompt, inner.requests[0])
 
@@ -207,10 +202,10 @@ async def test_what_a_skipped_run_was_sent_is_seen_and_later_ones_were_not_sent_
     async with house(turns) as made:
         first = await made.rt.runs.get(await made.hears("Lovely weather"))
         [prompt] = await made.rt.sent_prompts.of_run(first.id)
-        assert (first.status, prompt.exact) == ("skipped", True)
+        assert first.status == "skipped"
         assert "Lovely weather" in prompt.messages[0].content and prompt.changing and prompt.system
         [prompt] = await made.rt.sent_prompts.of_run(await made.hears("Really"))
-        assert prompt.exact and "Lovely weather" not in repr(prompt.messages)
+        assert "Lovely weather" not in repr(prompt.messages)
 
 
 async def test_composed_requests_are_rebuilt_as_text() -> None:
@@ -252,9 +247,9 @@ async def test_steps_of_before_there_were_records_have_none() -> None:
         thread = await rig.rt.threads.create("tester")
         run = await say(rig.rt, thread.id, "Go")
         prompts = await rig.rt.sent_prompts.of_run(run.id)
-        assert [(each.step, each.sent, each.exact, each.messages) for each in prompts] == [
-            (1, None, False, ()),
-            (2, None, False, ()),
+        assert [(each.step, each.sent, each.messages) for each in prompts] == [
+            (1, None, ()),
+            (2, None, ()),
         ]
         assert all(each.message_id for each in prompts)
 
@@ -272,7 +267,6 @@ async def test_what_was_said_in_a_channel_is_kept_once_though_each_request_has_i
         home = (await rt.agents.get("host")).home_thread_id
         prompts = await sent_in(rt, home)
         for prompt, request in zip(prompts, model.requests, strict=True):
-            assert prompt.exact
             assert_same(prompt, request)
             assert sum('"0. word' in each.content for each in prompt.messages) == 1
         first, *later = [request.state for request in model.requests]
@@ -303,7 +297,7 @@ async def test_the_prompt_of_a_step_reads_no_more_than_was_sent(monkeypatch: pyt
         monkeypatch.setattr(rig.store, "messages_before", messages_before)
         [run] = await rig.rt.runs.list(limit=1)
         [prompt] = await rig.rt.sent_prompts.of_run(run.id)
-        assert prompt.exact and "Never forget the teapot." in repr(prompt.messages)
+        assert "Never forget the teapot." in repr(prompt.messages)
         assert len(prompt.messages) <= sum(read) <= len(prompt.messages) + 20
         request = model.asked[-1]
         assert [text_of(each) for each in prompt.messages] == [text_of(each) for each in request.messages]
@@ -319,14 +313,14 @@ async def test_requests_are_put_together_beside_the_event_loop(monkeypatch: pyte
     """Each is computed from the whole conversation: a page of a long run would block all other requests."""
     model, threads = Narrow(echo, limit=100_000), set[int]()
 
-    def noting(messages: Sequence[Message]) -> str:
+    def noting(messages: Sequence[Message]) -> dict[str, int]:
         threads.add(threading.get_ident())
-        return conversation_digest(messages)
+        return parts_of(messages)
 
     async with testing.runtime(tw.App(agents=[tw.Agent("talker", instructions="Talk.", model=model)])) as rt:
         thread = await rt.threads.create("talker")
         await say(rt, thread.id, "Hello")
-        monkeypatch.setattr(sent_prompts, "conversation_digest", noting)
+        monkeypatch.setattr(sent_prompts, "parts_of", noting)
         [prompt] = await sent_in(rt, thread.id)
-    assert prompt.exact
+    assert [each.content for each in prompt.messages] == ["Hello"]
     assert threads and threading.get_ident() not in threads

@@ -317,12 +317,11 @@ async def test_a_summary_edited_by_its_owner_while_a_new_one_is_written_is_sent_
         request = model.requests[-1]
         rows = await long.rows()
         answer = (await rig.transcript(long.thread_id))[-1]
-        assert answer.sent is not None and answer.sent.hash == digest_of(request.messages)
-        assert answer.sent.compaction == rows[-1].number
+        assert answer.sent is not None and answer.sent.compaction == rows[-1].number
         assert [row.number for row in rows] == [*range(1, len(rows) + 1)]
         assert rows[1] == edits[0]
         sent = shown(await rig.transcript(long.thread_id), rows[-1])[:-1]
-        assert digest_of(sent) == answer.sent.hash
+        assert digest_of(sent) == digest_of(request.messages)
 
 
 async def test_a_summary_is_made_in_parts_that_its_model_takes() -> None:

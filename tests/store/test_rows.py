@@ -160,7 +160,6 @@ messages = builds(
     sent=some(
         builds(
             Sent,
-            hash=texts,
             system=texts,
             tools=texts,
             compaction=numbers,

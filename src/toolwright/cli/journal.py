@@ -302,8 +302,6 @@ def _prompt_lines(prompt: compaction.SentPrompt) -> Iterator[str]:
     parts = [f"{name} {prompt.parts.get(name, 0):,}" for name in PARTS if prompt.parts.get(name)]
     yield f"Parts: {', '.join(parts)}."
     yield from compaction.left_out(prompt.compaction)
-    if not prompt.exact:
-        yield f"Not exact. {compaction.NOT_EXACT}"
     for title, text in (("System", prompt.system), ("State", prompt.changing)):
         if text:
             yield f"\n[{title}]"

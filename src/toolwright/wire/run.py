@@ -54,11 +54,9 @@ class PromptContext(Shape):
     """Record of a request to a model.
 
     `compaction` is the number of the compaction in force, or 0. `version` is the version of the compaction rules.
-    `tokens` is our estimate, `counted` the provider's count, `budget` the maximum of the request. `hash` is the hash of
-    its messages.
+    `tokens` is our estimate, `counted` the provider's count, `budget` the maximum of the request.
     """
 
-    hash: str
     compaction: int
     version: int
     tokens: int | None = None
@@ -259,9 +257,9 @@ def _tools(tools: Sequence[JSON] | None) -> JSON:
 class SentPrompt(Shape, title="SentPromptShape"):
     """The request that a model answered with the message `message_id`.
 
-    A step recorded by a version without such records has no `context` and no contents. `exact` is true if `messages`
-    match the hash of the sent messages. `changing` is the report of the agent's state at the end of the request. The
-    system text, the tools and these reports are only shown to services; for a person they are null, or left out.
+    A step recorded by a version without such records has no `context` and no contents. `messages` are rebuilt by the
+    rules of the agent's present configuration. `changing` is the report of the agent's state at the end of the request.
+    The system text, the tools and these reports are only shown to services; for a person they are null, or left out.
     """
 
     step: Annotated[int, wire_name("stepNumber")]
@@ -269,7 +267,6 @@ class SentPrompt(Shape, title="SentPromptShape"):
     within: Annotated[Absent[str], wire_name("parentCallId")] = None
     prompt: Annotated[Absent[str], From("by")] = None
     side: Absent[Side] = None
-    exact: bool = False
     context: Annotated[PromptContext | None, From("sent")] = None
     parts: Annotated[PromptParts, WrittenBy(_all_parts)] = PromptParts()
     compaction: Compaction | None = None

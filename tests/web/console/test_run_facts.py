@@ -39,12 +39,12 @@ def test_what_is_not_known_is_nothing() -> None:
 
 
 def test_the_tokens_of_a_request_are_shown_with_those_of_its_parts() -> None:
-    sent = Sent(hash="h", tokens=1_200, counted=1_100, budget=8_000)
+    sent = Sent(tokens=1_200, counted=1_100, budget=8_000)
     prompt = SentPrompt(
         step=1, message_id="msg_1", created_at=AT, sent=sent, parts={"system": 200, "tools": 0}
     )
     assert counted(prompt) == "1,200 estimated · 1,100 counted · 8,000 at most · system 200"
-    assert counted(changed(prompt, sent=Sent(hash="h"), parts={})) == ""
+    assert counted(changed(prompt, sent=Sent(), parts={})) == ""
     assert counted(changed(prompt, sent=None)) == ""
 
 

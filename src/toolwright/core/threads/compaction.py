@@ -37,7 +37,6 @@ Measure: TypeAlias = Literal["references", "summary", "omission"]
 """Measures that shorten a conversation, mildest first."""
 Cause: TypeAlias = Literal["budget", "refused", "edited", "removed"]
 NO_RECORD = "This step was made before it was recorded what models are sent."
-NOT_EXACT = "The agent, the app or the pins have changed since: the messages can have been others."
 _OF_NO_RUN: dict[str, object] = {"usage": None, "cost": None, "run_id": None, "step": 0}
 _GONE = "[The result of this call is not shown any more to save space: "
 TITLE = "[The earlier part of this conversation is not shown. "
@@ -98,9 +97,9 @@ class SentPrompt(Value):
     """The request that a model answered with the message `message_id`, in a step of a run.
 
     `sent` is the record of the request. Without it, as for steps of earlier versions, the following fields are empty.
-    `exact` is true if `messages` match the hash in the record. `system` is the system text, `changing` the
-    report of the agent's state at the end. `tools` are the name, description and parameters of each tool. `compaction`
-    describes the omitted parts. `parts` are the estimated tokens by kind of content.
+    `system` is the system text, `changing` the report of the agent's state at the end. `tools` are the name,
+    description and parameters of each tool. `compaction` describes the omitted parts. `parts` are the estimated tokens
+    by kind of content. `messages` are built by the rules of the agent's present configuration.
     """
 
     step: int
@@ -111,7 +110,6 @@ class SentPrompt(Value):
     side: Side | None = None
     sent: Sent | None = None
     state: StateReport | None = None
-    exact: bool = False
     system: str = ""
     changing: str = ""
     tools: tuple[JSONObject, ...] = ()
@@ -387,14 +385,6 @@ def message_digest(message: Message) -> bytes:
     if message.state is not None:
         parts.append(report_text(message.state))
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def conversation_digest(messages: Sequence[Message]) -> str:
-    """Return the digest of the messages of a request, as stored in its record."""
-    digest = blake2b(digest_size=16)
-    for each in messages:
-        digest.update(message_digest(each))
-    return digest.hexdigest()
 
 
 def text_digest(text: str) -> str:

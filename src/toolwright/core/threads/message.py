@@ -36,12 +36,10 @@ class Sent(Value):
     """Record of one request to a model, from which it can be rebuilt.
 
     `compaction` is the number of the compaction in force, or 0. `version` is the version of the compaction rules.
-    `system` and `tools` are the digests of these texts, `hash` is the digest of the messages. `tokens` is
-    our estimate of the request's tokens, or None, `counted` the provider's count, `budget` the maximum, or None for no
-    limit.
+    `system` and `tools` are the digests of these texts. `tokens` is our estimate of the request's tokens, or None,
+    `counted` the provider's count, `budget` the maximum, or None for no limit.
     """
 
-    hash: str
     system: str = ""
     tools: str = ""
     compaction: int = 0

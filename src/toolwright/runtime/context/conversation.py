@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent, answer_in
@@ -14,7 +13,6 @@ from toolwright.core.threads.compaction import (
     Compaction,
     SentText,
     compaction_for,
-    message_digest,
     message_tokens,
     shown,
     text_tokens,
@@ -162,8 +160,7 @@ def _user_text(message: Message, side: SideConfig | None, went_well: Container[s
 
 
 _Shown: TypeAlias = tuple[object, object, int, list[Message]]
-_Counted: TypeAlias = tuple[Sequence[Message], bool, int, "blake2b"]
-_NOTHING_COUNTED: _Counted = ((), False, 0, blake2b(digest_size=16))
+_Counted: TypeAlias = tuple[Sequence[Message], int]
 
 
 def is_mixed(messages: Sequence[Message]) -> bool:
@@ -294,24 +291,23 @@ class Frame:
         self._shown[side] = messages, row, len(messages), known
         return known
 
-    def count(self, messages: Sequence[Message], side: Side | None, *, tokens: bool) -> tuple[int, str]:
-        """Return the estimated tokens of a side's request, 0 unless requested, and the digest of its messages.
+    def count(self, messages: Sequence[Message], side: Side | None) -> int:
+        """Return the estimated tokens of the messages of a side's request.
 
         If the request begins with the messages of the side's previous request, only the new messages are processed.
         """
-        counted = self.count_at_once(messages, side, tokens=tokens, most=None)
+        counted = self.count_at_once(messages, side, most=None)
         assert counted is not None, "nothing is too much"
         return counted
 
     def count_at_once(
-        self, messages: Sequence[Message], side: Side | None, *, tokens: bool, most: int | None
-    ) -> tuple[int, str] | None:
+        self, messages: Sequence[Message], side: Side | None, *, most: int | None
+    ) -> int | None:
         """Return the same as `count`, or None if more than `most` characters would have to be processed."""
-        known, was_counted, total, digest = self._counted.get(side, _NOTHING_COUNTED)
+        known, total = self._counted.get(side, ((), 0))
         # equality compares two messages that are one object without looking into them
-        same = was_counted == tokens and known == messages[: len(known)]
-        if not (known and same):  # the digest of an empty frame is shared by all frames
-            known, total, digest = (), 0, blake2b(digest_size=16)
+        if known != messages[: len(known)]:
+            known, total = (), 0
         new, length = messages[len(known) :], 0
         for message in new if most is not None else ():
             length += len(message.content) + A_MESSAGE
@@ -319,11 +315,9 @@ class Frame:
                 length += len(call.arguments)
         if most is not None and length > most:
             return None
-        for message in new:
-            digest.update(message_digest(message))
-            total += message_tokens(message) if tokens else 0
-        self._counted[side] = messages, tokens, total, digest
-        return total, digest.hexdigest()
+        total += sum(map(message_tokens, new))
+        self._counted[side] = messages, total
+        return total
 
     def report(self, agent_id: str, messages: Sequence[Message]) -> StateReport | None:
         """Return the report of the agent's state after these messages, or None for an agent without one."""

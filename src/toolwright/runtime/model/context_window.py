@@ -153,14 +153,13 @@ class ContextWindows:
             frame.budget = active, model, self._budget(context, frame, active, model)
         budget = frame.budget[2]
         sent = request if active.form is None else formed(context, request)
-        side, has_limit = active.side, budget is not None
-        counted = frame.count_at_once(sent.messages, side, tokens=has_limit, most=AT_ONCE)
-        if counted is None:
-            counted = await asyncio.to_thread(frame.count, sent.messages, side, tokens=has_limit)
-        tokens, digest = counted
+        side, tokens = active.side, 0
         if budget is not None:
             fixed, policy = self._fixed(request), self._policy(active)
-            tokens += fixed
+            counted = frame.count_at_once(sent.messages, side, most=AT_ONCE)
+            if counted is None:
+                counted = await asyncio.to_thread(frame.count, sent.messages, side)
+            tokens = counted + fixed
             is_ready = self.summaries.has_any and self.summaries.is_ready(_key(context, frame))
             factor = frame.factor(context.side)
             if is_ready or tokens * factor > limit_of(budget, fixed * factor, policy):
@@ -176,9 +175,8 @@ class ContextWindows:
                     frame.is_over = True
                 request = self._changed(context, frame, fitting, request)
                 sent = formed(context, request)
-                tokens, digest = frame.count(sent.messages, side, tokens=True)
-                tokens += self._fixed(request)
-        self.records.record(context, frame, request, tokens, budget, digest)
+                tokens = frame.count(sent.messages, side) + self._fixed(request)
+        self.records.record(context, frame, request, tokens, budget)
         return request
 
     async def refit(
@@ -225,11 +223,7 @@ class ContextWindows:
         )
         await self._shorten(context, frame, fitting, ask, "refused")
         request = self._changed(context, frame, fitting, request)
-        sent = formed(context, request).messages
-        digest = (await in_thread_if_large(texts(sent), frame.count, sent, context.active.side, tokens=True))[
-            1
-        ]
-        self.records.record(context, frame, request, fitting.estimate, fitting.budget, digest)
+        self.records.record(context, frame, request, fitting.estimate, fitting.budget)
         return request
 
     def accepted(self, frame: Frame, active: ActiveAgent, model: Model) -> None:

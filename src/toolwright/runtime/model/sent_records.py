@@ -1,4 +1,4 @@
-"""Records of requests sent to models: the digests of a request, and the texts that they refer to."""
+"""Records of requests sent to models: the digests of their texts and tools, and these texts."""
 
 import json
 from collections import OrderedDict
@@ -36,7 +36,6 @@ class SentRecords:
         request: ModelRequest,
         tokens: int,
         budget: int | None,
-        digest: str,
     ) -> None:
         """Set the record of a request, and the texts that it refers to if they can be missing from the journal."""
         system, tools, digests = frame.printed
@@ -46,7 +45,6 @@ class SentRecords:
         reported = request.state is not None and request.state.parts
         frame.state = request.state if reported else None
         frame.sent = Sent(
-            hash=digest,
             system=digests[0],
             tools=digests[1],
             compaction=0 if row is None else row.number,

@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
-from typing import TypeAlias, cast
+from typing import cast
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import NotFound
@@ -19,7 +18,6 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import (
     Compaction,
     SentPrompt,
-    conversation_digest,
     parts_of,
     shown,
     text_tokens,
@@ -68,15 +66,15 @@ class _History:
         """Return the compaction that was in effect for a request."""
         return None if sent is None else self.rows.get(sent.compaction)
 
-    def before(self, place: int, *, with_dropped: bool = True) -> list[Message]:
+    def before(self, place: int) -> list[Message]:
         """Return the thread's own conversation before that sequence number, as it was when that message was written.
 
-        The run's own messages, and those dropped later, are included unless excluded by the arguments.
+        Messages of the run that were dropped later are included.
         """
         return [
             self._as_it_was(each, place)
             for each in self.root
-            if (each.seq or 0) < place and (each.kept or (with_dropped and each.run_id == self.run.id))
+            if (each.seq or 0) < place and (each.kept or each.run_id == self.run.id)
         ]
 
     def _as_it_was(self, message: Message, place: int) -> Message:
@@ -90,7 +88,7 @@ class SentPrompts(Carried):
     """Rebuilds the requests sent to models, from the records of their answers and the rules that built the requests.
 
     The rules are those of the agent's current configuration. If its view of a conversation has changed since, or a
-    message was pinned, the messages can differ from those that were sent; `exact` is then False.
+    message was pinned or dropped, the messages can differ from those that were sent.
     """
 
     def __init__(self, store: Store, speakers: Speakers) -> None:
@@ -196,13 +194,13 @@ class SentPrompts(Carried):
             answer = next(each for each in history.root if each.id == prompt.message_id)
             active = await self._speaker(history, answer)
             agent_id = history.run.agent if active is None else active.agent_id
-            make = partial(_of_thread, history, answer, active)
+            build = partial(_of_thread, history, answer, active)
         else:
             opened, agent_id = await self._opened(history, prompt.within), ""
             answer = next(each for each in history.within[prompt.within] if each.id == prompt.message_id)
-            make = partial(_of_prompt_tool, history, answer, opened)
-        # In a thread: each request is built from the whole conversation and hashed.
-        return await asyncio.to_thread(_filled, history, prompt, make, agent_id)
+            build = partial(_of_prompt_tool, history, answer, opened)
+        # In a thread: each request is built from the whole conversation.
+        return await asyncio.to_thread(_filled, history, prompt, build, agent_id)
 
     # ── conversations of prompt tools ───────────────────────────────────────────────────────────────────────
 
@@ -287,25 +285,13 @@ def _request(answer: Message) -> SentPrompt:
     )
 
 
-Variants: TypeAlias = Iterator[list[Message]]
-"""The conversations that can have been sent, the likeliest first.
-
-The journal does not record when a message of the run was dropped and when a message was pinned.
-"""
-
-
-def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants], agent_id: str) -> SentPrompt:
-    """Return the prompt with its request: the conversation whose hash is recorded, or the likeliest if none matches."""
+def _filled(
+    history: _History, prompt: SentPrompt, build: Callable[[], list[Message]], agent_id: str
+) -> SentPrompt:
+    """Return the prompt with the contents of its request."""
     sent = prompt.sent
     assert sent is not None, "checked by the caller"
-    messages: list[Message] = []
-    exact = False
-    for number, variant in enumerate(make()):
-        exact = conversation_digest(variant) == sent.hash
-        if exact or not number:
-            messages = variant
-        if exact:
-            break
+    messages = build()
     tools = history.texts.get(sent.tools, "")
     system = history.texts.get(sent.system, "")
     changing = "" if prompt.state is None else report_text(prompt.state)
@@ -317,7 +303,6 @@ def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants],
     }
     return changed(
         prompt,
-        exact=exact,
         system=system,
         changing=changing,
         tools=_tools(tools),
@@ -327,31 +312,17 @@ def _filled(history: _History, prompt: SentPrompt, make: Callable[[], Variants],
     )
 
 
-def _of_thread(history: _History, answer: Message, active: ActiveAgent | None) -> Variants:
-    """Yield the possible conversations of the thread that were sent for that answer."""
-    place, row = answer.seq or 0, history.row(answer.sent)
-
-    for said in _versions(history, place, row):
-        yield as_formed(as_read(shown(said, row), active), active)
+def _of_thread(history: _History, answer: Message, active: ActiveAgent | None) -> list[Message]:
+    """Return the thread's own conversation as it was sent for that answer."""
+    said = history.before(answer.seq or 0)
+    return as_formed(as_read(shown(said, history.row(answer.sent)), active), active)
 
 
-def _of_prompt_tool(history: _History, answer: Message, opened: _Opened) -> Variants:
-    """Yield the conversation of a prompt tool that was sent for that answer."""
+def _of_prompt_tool(history: _History, answer: Message, opened: _Opened) -> list[Message]:
+    """Return the conversation of a prompt tool as it was sent for that answer."""
     place, row = answer.seq or 0, history.row(answer.sent)
     said = [each for each in history.within[answer.within or ""] if (each.seq or 0) < place]
-    yield as_formed(arranged(shown([*opened.opening, *said], row)), opened.active)
-
-
-def _versions(history: _History, place: int, row: Compaction | None) -> Iterator[list[Message]]:
-    """Yield the possible conversations before that sequence number."""
-    messages = history.before(place)
-    dropped = any(not each.kept for each in messages)
-    pinned = row is not None and any(each.pinned and (each.seq or 0) <= row.cut for each in messages)
-    for with_dropped, with_pins in product((True, False)[: 1 + dropped], (True, False)[: 1 + pinned]):
-        said = messages if with_dropped else history.before(place, with_dropped=False)
-        if not with_pins:
-            said = [changed(each, pinned=False) if each.pinned else each for each in said]
-        yield said
+    return as_formed(arranged(shown([*opened.opening, *said], row)), opened.active)
 
 
 def _asking(said: Sequence[Message], call_id: str) -> Message | None:

@@ -70,12 +70,11 @@ def _body_text(message: Message) -> str:
 
 def _sent_body(sent: Sent) -> JSON:
     counted: list[JSON] = [sent.compaction, sent.version, sent.tokens, sent.counted, sent.budget]
-    return [sent.hash, sent.system, "", sent.tools, *counted]  # the third is from an earlier version
+    return ["", sent.system, "", sent.tools, *counted]  # the first and the third are of earlier versions
 
 
 def _sent(body: Sequence[Any]) -> Sent:  # as written by _sent_body
     return Sent(
-        hash=body[0],
         system=body[1],
         tools=body[3],
         compaction=body[4],

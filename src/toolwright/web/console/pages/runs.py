@@ -13,7 +13,7 @@ from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.units import Node
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import brief, quantity
-from toolwright.core.threads.compaction import NO_RECORD, NOT_EXACT, SentPrompt, left_out
+from toolwright.core.threads.compaction import NO_RECORD, SentPrompt, left_out
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus
@@ -95,8 +95,6 @@ def _draw(visit: Visit, prompt: SentPrompt) -> None:
             for each in (prompt.by, prompt.side, prompt.within):
                 if each is not None:
                     badge(each)
-            if prompt.sent is not None and not prompt.exact:
-                badge("not exact", "waiting").props["title"] = NOT_EXACT
         if prompt.sent is None:
             plain_text(NO_RECORD, "p", "quiet")
             return
