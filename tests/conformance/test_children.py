@@ -24,7 +24,8 @@ from toolwright.core.journal.child_effects import (
     Stop,
     Terminate,
 )
-from toolwright.core.journal.effects import Deliver, Effect, Guard
+from toolwright.core.journal.effects import Deliver, Effect
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Claim, Committed, Conflict, Finish, Result
 from toolwright.core.json_value import JSONObject

@@ -60,7 +60,6 @@ from toolwright.core.journal.effects import (
     Enter,
     Erase,
     FirePlan,
-    Guard,
     Hide,
     HoldMcpTool,
     KeepTexts,
@@ -82,6 +81,7 @@ from toolwright.core.journal.effects import (
     UnlinkBlock,
     Unreact,
 )
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict
 from toolwright.core.mcp.servers import McpTask

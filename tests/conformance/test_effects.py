@@ -16,12 +16,12 @@ from toolwright.core.journal.effects import (
     Effect,
     Erase,
     FirePlan,
-    Guard,
     MarkRead,
     Post,
     React,
     SetPlan,
 )
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, Result
 from toolwright.core.spaces import Reaction

@@ -24,8 +24,8 @@ from tests.play import (
 )
 
 from toolwright.core.errors import StoreError, Unwritable
-from toolwright.core.journal.effects import Guard
 from toolwright.core.journal.retention import Prune
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Advance,

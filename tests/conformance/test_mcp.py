@@ -15,13 +15,13 @@ from toolwright.core.journal.effects import (
     AddNestedCall,
     Delete,
     Effect,
-    Guard,
     HoldMcpTool,
     PinMcpTool,
     Put,
     SetTimer,
     UnholdMcpTool,
 )
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Park, Result, Submit
 from toolwright.core.json_value import JSONObject

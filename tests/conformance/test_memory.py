@@ -26,12 +26,12 @@ from toolwright.core.journal.effects import (
     DropBlock,
     DropPassage,
     Effect,
-    Guard,
     LinkBlock,
     SetBlock,
     SetVector,
     UnlinkBlock,
 )
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.runtime.agents.semantics import MOST_NEAR, PAGE, Semantics, vector_of

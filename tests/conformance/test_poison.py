@@ -17,7 +17,7 @@ from tests.play import (
 )
 
 from toolwright.core.journal.child_effects import BackOff
-from toolwright.core.journal.effects import Guard
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Advance,

@@ -7,7 +7,7 @@ from tests.conformance.conftest import Journal
 from tests.play import AT, Drain, begun, committed, create_thread, dump, later, new_id, post, retry_run
 
 from toolwright.core.journal.child_effects import BackOff, Close
-from toolwright.core.journal.effects import Guard
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, Finish, Leaving
 from toolwright.core.threads.run import RunStatus

@@ -27,10 +27,10 @@ from toolwright.core.journal.effects import (
     SaveMember,
     SaveSpace,
     SetTimer,
-    Source,
     Unreact,
 )
 from toolwright.core.journal.retention import Prune, SweepThreads
+from toolwright.core.journal.space_effects import Source
 from toolwright.core.journal.store import CallVisibility, Store
 from toolwright.core.journal.units import (
     Answer,

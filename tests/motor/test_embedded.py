@@ -13,8 +13,8 @@ from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Outage
-from toolwright.core.journal.units import Wake
 from toolwright.core.ports import RetryInIsolation, Verdict
+from toolwright.core.threads.thread import Wake
 from toolwright.testing import MemoryStore
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from tests.databases import OpenStore, store_on
 from tests.runtime.interfering import at, cancelled_at
 from tests.runtime.rig import Rig, assert_valid, running
 from tests.runtime.test_loop import calling, outside
-from toolwright.core.journal.effects import Guard
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Result, Unit
 from toolwright.core.model import Model

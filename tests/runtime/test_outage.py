@@ -14,7 +14,8 @@ from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import KnownMessages, Outage, Store, ThreadView
-from toolwright.core.journal.units import Committed, Conflict, Unit, Wake
+from toolwright.core.journal.units import Committed, Conflict, Unit
+from toolwright.core.threads.thread import Wake
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
 from toolwright.wiring.parts import Parts

@@ -1,10 +1,16 @@
 """Rows that Postgres can write in one statement: never the same row twice, because one of the writes would be lost."""
 
+from tests.play import AT
+
 from toolwright.adapters.store.engine.program import statements
 from toolwright.adapters.store.postgres.unit import apart
 from toolwright.adapters.store.sql.statements import Statements
+from toolwright.core.journal.agent_effects import wake
+from toolwright.core.journal.rows import Move
+from toolwright.core.threads.thread import Thread
 
 SQL = statements(Statements, "postgresql")
+WAKE = SQL.rows.op(wake("a", AT)).statement
 
 
 def parts(*writes: tuple[object, tuple[object, ...]], most: int = 24) -> list[int]:
@@ -16,14 +22,17 @@ def test_new_rows_and_different_keys_go_together_and_the_same_key_does_not() -> 
     assert parts(
         (SQL.insert_event, ("a", 1)), (SQL.insert_event, ("a", 2)), (SQL.insert_message, ("a", 1))
     ) == [3]
-    assert parts((SQL.wake, ("a", 1, 1)), (SQL.wake, ("b", 1, 1))) == [2]
-    assert parts((SQL.wake, ("a", 1, 1)), (SQL.wake, ("b", 1, 1)), (SQL.wake, ("a", 1, 1))) == [2, 1]
+    assert parts((WAKE, ("a", 1, 1)), (WAKE, ("b", 1, 1))) == [2]
+    assert parts((WAKE, ("a", 1, 1)), (WAKE, ("b", 1, 1)), (WAKE, ("a", 1, 1))) == [2, 1]
 
 
 def test_rows_that_are_there_are_changed_in_a_statement_of_their_own_table() -> None:
-    enter, hand_off = SQL.spaces.enter, SQL.children.hand_off
+    enter, hand_off = (
+        SQL.rows.op(Move(kind=Thread, where={"id": "a"}, fields={name: "s"})).statement
+        for name in ("space_id", "active_agent")
+    )
     assert parts((enter, ("s", "a")), (hand_off, ("b", "a"))) == [1, 1]
-    assert parts((enter, ("s", "a")), (SQL.wake, ("a", 1, 1))) == [2]
+    assert parts((enter, ("s", "a")), (WAKE, ("a", 1, 1))) == [2]
     assert parts(
         (SQL.insert_message, ("a", 1)), (SQL.drop_message, ("a", 0)), (SQL.insert_message, ("a", 2))
     ) == [1, 2]

@@ -11,7 +11,7 @@ from toolwright.adapters.store.sql.statements import Statements
 def test_all_journals_of_a_process_share_their_statements(name: DialectName) -> None:
     for kind in (Statements, Queries):
         assert statements(kind, name) is statements(kind, name)
-    assert statements(Statements, name).records is statements(Statements, name).records
+    assert statements(Statements, name).rows is statements(Statements, name).rows
 
 
 def test_each_dialect_has_its_own() -> None:

@@ -11,14 +11,13 @@ import pytest
 from tests.databases import sqlite_journal
 from tests.play import Drain, begun, change, draft, later, said, step
 
-from toolwright.adapters.store.engine.outcome import GuardFailed
 from toolwright.adapters.store.engine.program import drive, statements
-from toolwright.adapters.store.programs.advance import is_plain
-from toolwright.adapters.store.programs.units import program
+from toolwright.adapters.store.sql.advance import is_plain, program
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sqlite.driver import ProgramRunner
 from toolwright.adapters.store.sqlite.file import connect
 from toolwright.core.journal.effects import DropTimer
+from toolwright.core.journal.rows import GuardFailed
 from toolwright.core.journal.units import Advance, Answer, Committed, Finish, Leaving, Result
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.message import MessageCall

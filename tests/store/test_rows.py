@@ -38,7 +38,7 @@ from toolwright.core.agents.memory import Block, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import EnvRow, SigningKey, Variable, VariablesRequest
 from toolwright.core.files import File
-from toolwright.core.journal.units import Node, Wake
+from toolwright.core.journal.units import Node
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.mcp.servers import McpDefinition, McpTask
 from toolwright.core.results import AttachmentRef
@@ -50,7 +50,7 @@ from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Sent, StateReport
 from toolwright.core.threads.run import QueuedCall, Run, Step, Usage
-from toolwright.core.threads.thread import Thread
+from toolwright.core.threads.thread import Thread, Wake
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge
 from toolwright.core.results import AttachmentRef
 from toolwright.core.text import brief, quantity
-from toolwright.core.value import Value, changed
+from toolwright.core.value import Record, Stored, Value, changed
 
 _LOOKED_AT = 4_096  # maximum characters examined of an external name
 _TRIED = 16  # numbers tried at once
@@ -28,12 +28,14 @@ _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_
 ANY_TYPE = "application/octet-stream"
 
 
-class File(Value):
+class File(Record):
     """A file of a thread.
 
     Its bytes are in the file store under `digest`, their SHA-256 in hex. `size` is in bytes, `width` and `height` are
     pixels.
     """
+
+    STORED = Stored(key=("thread_id", "folded"), owner="thread_id")
 
     thread_id: str
     path: str
@@ -46,6 +48,11 @@ class File(Value):
     height: int | None = None
     description: str | None = None
     created_at: datetime
+
+    @property
+    def folded(self) -> str:
+        """The path as it is compared: two paths of a thread may not differ in case alone."""
+        return fold(self.path)
 
     @property
     def ref(self) -> AttachmentRef:

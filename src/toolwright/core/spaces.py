@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.json_value import JSONObject
-from toolwright.core.value import Record, Stored, Value
+from toolwright.core.value import Record, Stored
 
 EntityType: TypeAlias = Literal["human", "agent"]
 
@@ -14,11 +14,13 @@ OWN_PREFIX = "ent_"
 DM_MEMBERS = 2
 
 
-class Entity(Value):
+class Entity(Record):
     """A participant: a person or an agent. `external_id` is the unique user id in access tokens.
 
     Timestamps are None for agents, which are declared in code.
     """
+
+    STORED = Stored(key=("id",), unique=("external_id",))
 
     id: str
     type: EntityType
@@ -62,11 +64,13 @@ CallShown: TypeAlias = Literal["running", "requires_action", "complete", "error"
 """The status of the message that shows a visible call."""
 
 
-class Space(Value):
+class Space(Record):
     """A room of entities. `seq` counts its messages, `revision` the changes of its membership.
 
     In a `public` space everyone may read and write, and writing joins the space; in other spaces only members may (D7).
     """
+
+    STORED = Stored(key=("id",))
 
     id: str
     kind: SpaceKind
@@ -89,8 +93,10 @@ class SpaceFields(TypedDict, total=False):
     delivery: DeliveryOrder
 
 
-class Member(Value):
+class Member(Record):
     """A member of a space, who has read messages up to the position `read_seq`."""
+
+    STORED = Stored(key=("space_id", "entity_id"), owner="space_id", kept=("type", "read_seq", "joined_at"))
 
     space_id: str
     entity_id: str
@@ -100,11 +106,13 @@ class Member(Value):
     joined_at: datetime
 
 
-class SpaceMessage(Value):
+class SpaceMessage(Record):
     """A message in a space; `seq` is its position (1, 2, 3 …), None until it is stored.
 
     The message of a visible call has `metadata {type: "tool_call", …}` and is display-only (D10).
     """
+
+    STORED = Stored(key=("id",), owner="space_id")
 
     id: str
     space_id: str
@@ -123,8 +131,10 @@ class SpaceMessage(Value):
         return self.metadata.get("type") == "tool_call"
 
 
-class Reaction(Value):
+class Reaction(Record):
     """An emoji that an entity has added to a message."""
+
+    STORED = Stored(key=("message_id", "entity_id", "emoji"), owner="message_id")
 
     message_id: str
     entity_id: str

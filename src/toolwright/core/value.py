@@ -5,7 +5,7 @@ from dataclasses import Field, fields, make_dataclass
 from dataclasses import field as dataclass_field
 from functools import cache
 from inspect import get_annotations
-from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from msgspec import NODEFAULT, Struct, StructMeta, field
 from msgspec.structs import replace
@@ -103,24 +103,31 @@ def changed(old: T, /, **new: object) -> T:
 class Stored(Value):
     """Storage of the records of a class. All names are fields, each with a column of that name.
 
-    `key` identifies a record. `owner` is the id of the agent, thread or entity to which it belongs: records are listed
-    by it, and deleted with it. `order` sorts a list and is unique within an owner. An update keeps the values of the
-    fields `kept`.
+    `key` identifies a record. `owner` is the id of the row to which it belongs, such as an agent, a thread or a space:
+    records are listed by it, and deleted with it. `order` sorts a list and is unique within an owner. An update keeps
+    the values of the fields `kept`. No two records have the same value of a field in `unique`, except None.
     """
 
     key: tuple[str, ...]
-    owner: Literal["agent_id", "thread_id", "entity_id"]
-    order: tuple[str, ...]
+    owner: str = ""
+    order: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()
 
 
 class Record(Value):
-    """Base of values that are rows of a table of their own, with no rule but their key.
+    """Base of values that are rows of a table of their own, which row operations read and write (decision 46).
 
-    The journal writes them by the effects `Put`, `Add` and `Delete`, and reads them by `Store.records`.
+    A class without a rule is written by the operations `Put`, `Add` and `Delete` alone, and read by `Store.records`.
     """
 
     STORED: ClassVar[Stored]
+
+
+def owned_by(owner: str) -> list[type[Record]]:
+    """Return the classes of records that are listed by that field, and deleted with the row that it names."""
+    kinds = Record.__subclasses__()
+    return [kind for kind in kinds if kind.STORED.owner == owner and kind.STORED.order]
 
 
 def key_of(record: Record) -> tuple[str, ...]:

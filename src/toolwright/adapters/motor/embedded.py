@@ -10,10 +10,10 @@ from datetime import datetime
 from toolwright.core.concurrency import start_task
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Outage, Store
-from toolwright.core.journal.units import Wake
 from toolwright.core.limits import FIRST_DELAY, longer_delay
 from toolwright.core.ports import Clock, Drain, Lock, RetryInIsolation
 from toolwright.core.text import quantity
+from toolwright.core.threads.thread import Wake
 
 log = logging.getLogger("toolwright.motor")
 

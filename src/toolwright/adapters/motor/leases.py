@@ -11,8 +11,8 @@ from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, StoreError
 from toolwright.core.journal.store import Outage, Store
-from toolwright.core.journal.units import Wake
 from toolwright.core.ports import Clock, Drain, Lock, Verdict
+from toolwright.core.threads.thread import Wake
 
 log = logger("toolwright.motor")
 

@@ -32,7 +32,7 @@ from toolwright.core.env.env import EnvRow
 from toolwright.core.files import File
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
-from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
+from toolwright.core.journal.units import Committed, Conflict, Node, Unit
 from toolwright.core.limits import ALL_ROWS, Page
 from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import Call, CallStatus
@@ -41,7 +41,7 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
-from toolwright.core.threads.thread import Thread
+from toolwright.core.threads.thread import Thread, Wake
 
 T = TypeVar("T")
 

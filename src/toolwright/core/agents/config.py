@@ -59,7 +59,7 @@ from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read
 from toolwright.core.tools.http.url_template import LONGEST
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.tool import Tool
-from toolwright.core.value import Value, changed
+from toolwright.core.value import Record, Stored, Value, changed
 
 ErrorDetail: TypeAlias = dict[str, str]
 MOST_STOPS = 100  # maximum number of stop sequences
@@ -442,6 +442,31 @@ def _error_detail(path: tuple[int | str, ...], message: str) -> ErrorDetail:
     return {"path": ".".join(steps), "message": message}
 
 
+class AgentHead(Record):
+    """The current revision of a configured agent."""
+
+    STORED = Stored(key=("id",), unique=("name",))
+
+    id: str
+    name: str
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class AgentRevision(Record):
+    """The configuration of an agent in one revision. It remains after the agent is deleted."""
+
+    STORED = Stored(key=("agent_id", "revision"), owner="agent_id")
+
+    agent_id: str
+    revision: int
+    name: str
+    description: str
+    config: JSONObject
+    created_at: datetime
+
+
 class ConfiguredAgent(Value):
     """One revision of an agent's configuration; `revision` counts 1, 2, 3 …
 
@@ -456,6 +481,29 @@ class ConfiguredAgent(Value):
     revision: int
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def head(self) -> AgentHead:
+        """The row that makes this revision the current one."""
+        return AgentHead(
+            id=self.id,
+            name=self.name,
+            revision=self.revision,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+        )
+
+    @property
+    def row(self) -> AgentRevision:
+        """The row of this revision."""
+        return AgentRevision(
+            agent_id=self.id,
+            revision=self.revision,
+            name=self.name,
+            description=self.description,
+            config=self.config,
+            created_at=self.updated_at,
+        )
 
     @property
     def owner(self) -> str:

@@ -18,7 +18,7 @@ from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import one_line, unwritable
 from toolwright.core.text import brief, quantity
-from toolwright.core.value import Value
+from toolwright.core.value import Record, Stored, Value
 
 MAX_BLOCK, MAX_PASSAGE = 16 * 1024, 64 * 1024
 """Maximum size in bytes (UTF-8) of a block's content, and of a passage's content."""
@@ -34,17 +34,29 @@ RANK_OFFSET = 60
 """Constant added to a rank before inversion, so that one first place does not outweigh two good ranks."""
 
 
-class Block(Value):
+class Block(Record):
     """A core memory block: a text under a label, which only its agent can change.
 
     `is_shared` is true if other agents are linked to it and read it too.
     """
+
+    STORED = Stored(key=("agent_id", "label"), owner="agent_id")
 
     agent_id: str
     label: str
     content: str
     updated_at: datetime
     is_shared: bool = False
+
+
+class BlockLink(Record):
+    """A link of an agent, the `reader_id`, to a block of another agent."""
+
+    STORED = Stored(key=("agent_id", "label", "reader_id"), owner="agent_id")
+
+    agent_id: str
+    label: str
+    reader_id: str
 
 
 class Passage(Value):
@@ -62,6 +74,19 @@ class Vector(Value):
 
     embedder: str
     floats: bytes
+
+
+class PassageRow(Record):
+    """A passage as it is stored, with its position among the passages of its agent, and its vector."""
+
+    STORED = Stored(key=("agent_id", "id"), owner="agent_id")
+
+    place: int
+    agent_id: str
+    id: str
+    passage: Passage
+    embedder: str | None = None
+    floats: bytes | None = None
 
 
 class PlacedVector(Value):

@@ -38,11 +38,13 @@ class EnvVar(Value):
         return f"EnvVar(type={self.type!r})"  # a value is never echoed
 
 
-class EnvRow(Value):
+class EnvRow(Record):
     """A stored value. `owner` is the id of a thread or a person.
 
     An `env` value is text, a `tenv` value is JSON. The value is encrypted if `key` names the key that has encrypted it.
     """
+
+    STORED = Stored(key=("owner", "kind", "name"), owner="owner")
 
     owner: str
     kind: EnvKind
@@ -298,12 +300,14 @@ def merged(variables: Iterable[Variable]) -> tuple[Variable, ...]:
 RequestKind: TypeAlias = Literal["run", "child"]
 
 
-class VariablesRequest(Value):
+class VariablesRequest(Record):
     """A request for missing variables, in the thread `thread_id`.
 
     A request of the kind `run` belongs to the thread's own suspended run. A request of the kind `child` belongs to the
     parent: `child` is the thread that starts once the values are set, and `expires_at` is its deadline.
     """
+
+    STORED = Stored(key=("id",), owner="thread_id")
 
     id: str
     thread_id: str
@@ -313,6 +317,16 @@ class VariablesRequest(Value):
     child: JSONObject | None = None
     expires_at: datetime | None = None
     created_at: datetime
+
+
+class Asked(Record):
+    """The name of a variable for which a suspended run waits."""
+
+    STORED = Stored(key=("name", "request_id"), owner="request_id")
+
+    name: str
+    request_id: str
+    thread_id: str
 
 
 class Tenvs:

@@ -2,21 +2,40 @@
 
 from datetime import datetime
 
-from toolwright.core.env.env import EnvChange, VariablesRequest
+from toolwright.core.env.env import Asked, EnvChange, VariablesRequest
 from toolwright.core.files import FileChange
+from toolwright.core.journal.rows import (
+    Add,
+    Clear,
+    Delete,
+    Find,
+    GuardFailed,
+    Move,
+    NoneOf,
+    Put,
+    RowEffect,
+    Rule,
+)
 from toolwright.core.json_value import JSONObject
-from toolwright.core.threads.child import ChildEnd
+from toolwright.core.threads.child import ENDED, ChildEnd
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery, InboxEvent
 from toolwright.core.threads.run import Run, Side
-from toolwright.core.threads.thread import Thread
-from toolwright.core.value import Value
+from toolwright.core.threads.thread import Thread, ThreadValue
 
 
-class ChildEffect(Value):
+class ChildEffect(RowEffect):
     """Base of effects on other threads of a thread tree, and on a thread's data other than its messages."""
 
     thread_id: str
+
+    @property
+    def _thread(self) -> dict[str, object]:
+        return {"id": self.thread_id}
+
+    def rule(self, at: datetime) -> Rule[None]:
+        """Yield the row operations. Effects on more than one thread have programs of their own in the store."""
+        raise TypeError(f"No store can apply the effect {type(self).__name__}.")
 
 
 class Spawn(ChildEffect):
@@ -112,12 +131,19 @@ class Activated(ChildEffect):
 
     sides: tuple[Side, ...]
 
+    def rule(self, at: datetime) -> Rule[None]:
+        yield Move(kind=Thread, where=self._thread, fields={"activated": self.sides}, guard="thread")
+
 
 class BackOff(ChildEffect):
     """Record the consecutive failures of the thread's model. No request is sent before `until`; None means no delay."""
 
     faults: int
     until: datetime | None
+
+    def rule(self, at: datetime) -> Rule[None]:
+        fields = {"faults": self.faults, "not_before": self.until}
+        yield Move(kind=Thread, where=self._thread, fields=fields, guard="thread")
 
 
 class SetValue(ChildEffect):
@@ -126,17 +152,34 @@ class SetValue(ChildEffect):
     key: str
     value: str | None
 
+    def rule(self, at: datetime) -> Rule[None]:
+        if self.value is None:
+            yield Delete(kind=ThreadValue, key=(self.thread_id, self.key))
+        else:
+            yield Put(record=ThreadValue(thread_id=self.thread_id, key=self.key, value=self.value))
+
 
 class OpenRequest(ChildEffect):
     """Open a request for variables."""
 
     request: VariablesRequest
 
+    def rule(self, at: datetime) -> Rule[None]:
+        request = self.request
+        yield Add(record=request, guard=None)
+        if request.kind == "run":
+            ids = {"request_id": request.id, "thread_id": request.thread_id}
+            yield [Add(record=Asked(name=each.name, **ids), guard=None) for each in request.required]
+
 
 class CloseRequest(ChildEffect):
     """Close a request, if it is open."""
 
     id: str
+
+    def rule(self, at: datetime) -> Rule[None]:
+        yield Delete(kind=VariablesRequest, key=(self.id,))
+        yield Clear(kind=Asked, where={"request_id": self.id})
 
 
 class ChildLimit(ChildEffect):
@@ -145,14 +188,32 @@ class ChildLimit(ChildEffect):
     agent: str
     most: int
 
+    def rule(self, at: datetime) -> Rule[None]:
+        ours = {"parent_id": self.thread_id, "agent": self.agent, "state": NoneOf(values=ENDED)}
+        if len((yield Find(kind=Thread, where=ours, columns=("id",)))) >= self.most:
+            raise GuardFailed("child_limit")
+
 
 class CheckRequest(ChildEffect):
     """Check that a request is still open, and its thread not terminated. Conflict: `request`."""
 
     id: str
 
+    def rule(self, at: datetime) -> Rule[None]:
+        columns = ("thread_id",)
+        where = {"id": self.id}
+        [row] = yield Find(
+            kind=VariablesRequest, where=where, columns=columns, lock="update", guard="request"
+        )
+        living = {"id": row.thread_id, "state": NoneOf(values=ENDED)}
+        yield Find(kind=Thread, where=living, columns=("id",), guard="request")
+
 
 class FulfillRequest(ChildEffect):
     """Fulfill a request, once. Conflict: `request`, if it is not open."""
 
     id: str
+
+    def rule(self, at: datetime) -> Rule[None]:
+        yield Delete(kind=VariablesRequest, key=(self.id,), guard="request")
+        yield Clear(kind=Asked, where={"request_id": self.id})

@@ -8,7 +8,7 @@ that no writer waits long. The same applies to the messages of a deleted space a
 from datetime import datetime
 
 from toolwright.core.journal.units import Unit
-from toolwright.core.value import Value
+from toolwright.core.value import Record, Stored
 
 
 class Prune(Unit):
@@ -44,12 +44,14 @@ class SweepThreads(Unit):
     limit: int = 1000
 
 
-class DroppedBytes(Value):
+class DroppedBytes(Record):
     """File contents of a deleted thread, recorded at the time `at`. `needed` is true if another thread uses them."""
+
+    STORED = Stored(key=("digest",))
 
     digest: str
     at: datetime
-    needed: bool
+    needed: bool = False
 
 
 class ForgetBytes(Unit):

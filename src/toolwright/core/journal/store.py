@@ -20,7 +20,7 @@ from toolwright.core.journal.reads import (
     SessionReads,
     SpaceReads,
 )
-from toolwright.core.journal.units import Committed, Conflict, Node, Unit, Wake
+from toolwright.core.journal.units import Committed, Conflict, Node, Unit
 from toolwright.core.limits import ALL_ROWS, LONGEST_DELAY
 from toolwright.core.ports import Clock
 from toolwright.core.spaces import Entity
@@ -31,7 +31,7 @@ from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
-from toolwright.core.threads.thread import Thread
+from toolwright.core.threads.thread import Thread, Wake
 from toolwright.core.value import Value
 
 Order: TypeAlias = Literal["oldest_first", "newest_first"]

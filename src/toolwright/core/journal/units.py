@@ -16,7 +16,8 @@ from typing import Literal
 from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.env.env import EnvChange, EnvRow
 from toolwright.core.files import FileChange
-from toolwright.core.journal.effects import Effect, Guard
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.rows import Guard
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces import Entity
 from toolwright.core.threads.call import Call, CallChange
@@ -25,24 +26,12 @@ from toolwright.core.threads.inbox import InboxChange, InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Step
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import Value
+from toolwright.core.value import Record, Stored, Value
 
 IDLE = (
     "No living process executes the runs of this database: start one with `toolwright work`, or with "
     "`toolwright serve` without --no-work."
 )
-
-
-class Wake(Value):
-    """Wake-up of a thread at `due`; `gen` distinguishes it from earlier ones.
-
-    `node` is the node of a cluster that has leased the thread, or None.
-    """
-
-    thread_id: str
-    due: datetime
-    gen: int = 0
-    node: str | None = None
 
 
 ALIVE = timedelta(seconds=10)  # since the last heartbeat of a node
@@ -362,6 +351,16 @@ class SignOut(Unit):
     """
 
     key: str
+    until: datetime
+
+
+class SignedOut(Record):
+    """A session or a caller of the console that was signed out at the time `at`, or a key that was used."""
+
+    STORED = Stored(key=("key",))
+
+    key: str
+    at: datetime
     until: datetime
 
 

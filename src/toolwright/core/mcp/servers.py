@@ -45,12 +45,14 @@ class McpTask(Record):
     session: str | None = None
 
 
-class McpDefinition(Value):
+class McpDefinition(Record):
     """The definition of a server's tool at its first use by an agent, by its digest.
 
     `held` is the digest of a changed definition that waits to be accepted, and `definition` its content; both are None
     if no definition waits.
     """
+
+    STORED = Stored(key=("agent_id", "server", "tool"), owner="agent_id")
 
     agent_id: str
     server: str

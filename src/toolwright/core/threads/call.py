@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.approval import ApprovalState
-from toolwright.core.value import Value, changed
+from toolwright.core.value import Record, Stored, Value, changed
 
 CallStatus: TypeAlias = Literal[
     "created", "running", "waiting", "pending", "done", "error", "resolved", "expired", "cancelled"
@@ -44,7 +44,7 @@ def is_over(status: CallStatus) -> bool:
     return not MOVES[status]
 
 
-class Call(Value):
+class Call(Record):
     """One invocation of a tool, as stored in the journal.
 
     `id` is ours and unique; `model_call_id` is the model's id. `arguments` is the JSON text as the model wrote it.
@@ -55,6 +55,8 @@ class Call(Value):
     tool or `invoke_tool`. A call that needs an `approval` waits for it before it starts, on its `terms`. Once approved,
     it is `created` again, with the approved arguments.
     """
+
+    STORED = Stored(key=("id",), owner="thread_id")
 
     id: str
     thread_id: str

@@ -75,7 +75,7 @@ _TYPE = attrgetter("type")
 class RunEvents(Sequence[Event]):
     """The events of one unit of work in one run, numbered from `first` to `last`; each is built when first read."""
 
-    __slots__ = ("_agent", "_drafts", "_thread_id", "at", "last", "run_id")
+    __slots__ = ("_agent", "_drafts", "at", "last", "run_id", "thread_id")
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class RunEvents(Sequence[Event]):
         self._drafts = drafts
         self.last = last
         self.at = at
-        self._thread_id, self.run_id, self._agent = thread_id, run_id, agent
+        self.thread_id, self.run_id, self._agent = thread_id, run_id, agent
 
     @property
     def first(self) -> int:
@@ -103,7 +103,7 @@ class RunEvents(Sequence[Event]):
     def without(self, count: int) -> "RunEvents | None":
         """Return the events after the first `count`, or None if there are none."""
         drafts, agent = self._drafts[count:], self._agent
-        return RunEvents(drafts, self.last, self.at, self._thread_id, self.run_id, agent) if drafts else None
+        return RunEvents(drafts, self.last, self.at, self.thread_id, self.run_id, agent) if drafts else None
 
     def __len__(self) -> int:
         return len(self._drafts)
@@ -124,7 +124,7 @@ class RunEvents(Sequence[Event]):
     def _event(self, place: int) -> Event:
         draft = self._drafts[place]
         return Event(
-            thread_id=self._thread_id,
+            thread_id=self.thread_id,
             run_id=self.run_id,
             agent=self._agent,
             type=draft.type,

@@ -8,7 +8,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
-from toolwright.core.value import Value, changed
+from toolwright.core.value import Record, Stored, Value, changed
 
 InboxType: TypeAlias = Literal[
     "space_message", "plan", "service", "tool_result", "message", "subagent", "call"
@@ -22,7 +22,7 @@ MOST_ATTEMPTS = 3
 """Maximum number of failed runs of an event before its status is `failed` (D21)."""
 
 
-class InboxEvent(Value):
+class InboxEvent(Record):
     """One event in the inbox, unique per thread and `event_id`; `n` is its position in the thread's inbox.
 
     A message in the thread itself and an external call have the `run_id` of the run that they joined (D22), and are
@@ -31,6 +31,8 @@ class InboxEvent(Value):
     run that was expected to read it when it arrived. `depth` is the depth of the reading run in a chain of agents that
     wake each other (D15).
     """
+
+    STORED = Stored(key=("thread_id", "event_id"), owner="thread_id")
 
     thread_id: str
     event_id: str

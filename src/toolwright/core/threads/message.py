@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from toolwright.core.json_value import JSON
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.run import Side
-from toolwright.core.value import Value
+from toolwright.core.value import Record, Stored, Value
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 """The journal has no message of the system. It is the role of reports and notices in a request to a model."""
@@ -22,8 +22,10 @@ class MessageCall(Value):
     model_call_id: str
 
 
-class MessageVersion(Value):
+class MessageVersion(Record):
     """An earlier text of an edited message, valid until the thread had `until` messages."""
+
+    STORED = Stored(key=("thread_id", "seq", "until"), owner="thread_id")
 
     thread_id: str
     seq: int
@@ -59,7 +61,7 @@ class StateReport(Value):
     parts: Mapping[str, str]
 
 
-class Message(Value):
+class Message(Record):
     """One message of a thread.
 
     `seq` is its position (1, 2, 3 …), None until it is stored. A tool message answers the call `call_id`, whose id for
@@ -71,6 +73,8 @@ class Message(Value):
     which it is. `by` is the prompt that wrote it, if a thread has had more than one. Messages of a prompt tool are not
     part of the top-level conversation; `within` is the tool's call.
     """
+
+    STORED = Stored(key=("thread_id", "seq"), owner="thread_id")
 
     id: str
     role: Role

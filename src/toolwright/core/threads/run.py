@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias, get_args
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.value import Value, field
+from toolwright.core.value import Record, Stored, Value, field
 
 RunStatus: TypeAlias = Literal["queued", "running", "waiting", "completed", "failed", "cancelled", "skipped"]
 CutReason: TypeAlias = Literal["max_tokens", "refusal", "content_filter", "empty"]
@@ -50,7 +50,7 @@ class QueuedCall(Value):
     within: str | None = None
 
 
-class Run(Value):
+class Run(Record):
     """One activation of a thread.
 
     `held` is true while a process executes it. A `running` run whose process has died was interrupted. `lives` counts
@@ -62,6 +62,8 @@ class Run(Value):
     `traceparent` is the W3C trace context of the run, or None. `error_code` is the machine-readable cause of a failure,
     or None.
     """
+
+    STORED = Stored(key=("id",), owner="thread_id")
 
     id: str
     thread_id: str
@@ -105,11 +107,13 @@ class Run(Value):
         return self.status == "queued" and self.started_at is not None and self.error is None
 
 
-class Step(Value):
+class Step(Record):
     """One model call and its tool calls; `number` counts 1, 2, 3 … within the run.
 
     `finish_reason` is the provider's reason for the end of the answer, or a `CutReason` if the answer is not whole.
     """
+
+    STORED = Stored(key=("run_id", "number"), owner="run_id")
 
     run_id: str
     number: int

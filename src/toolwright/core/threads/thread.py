@@ -6,10 +6,10 @@ from typing import Literal
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.child import ENDED, ChildEnd, ChildStatus, Link
 from toolwright.core.threads.run import Side
-from toolwright.core.value import Value
+from toolwright.core.value import Record, Stored
 
 
-class Thread(Value):
+class Thread(Record):
     """A thread as stored in the journal.
 
     `run_id` is its open run, if any. `epoch` is incremented with each claim of the thread. `seq` counts its messages,
@@ -23,6 +23,8 @@ class Thread(Value):
     conversations; messages at positions up to `cut` are omitted from all requests. `hides` counts how often its owner
     has hidden messages or shown them again.
     """
+
+    STORED = Stored(key=("id",), owner="parent_id")
 
     id: str
     agent: str
@@ -76,3 +78,27 @@ class Thread(Value):
         if self.state == "terminated":
             return "terminated"
         return "running" if self.run_id is not None else self.state or "idle"
+
+
+class Wake(Record):
+    """Wake-up of a thread at `due`; `gen` distinguishes it from earlier ones.
+
+    `node` is the node of a cluster that has leased the thread, or None.
+    """
+
+    STORED = Stored(key=("thread_id",), kept=("node",))
+
+    thread_id: str
+    due: datetime
+    gen: int = 0
+    node: str | None = None
+
+
+class ThreadValue(Record):
+    """A stored value of a thread, as JSON text."""
+
+    STORED = Stored(key=("thread_id", "key"), owner="thread_id")
+
+    thread_id: str
+    key: str
+    value: str

@@ -20,6 +20,7 @@ from toolwright.core.agents.memory import (
 )
 from toolwright.core.checks import by_list, invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.journal.agent_effects import link_key
 from toolwright.core.journal.effects import (
     AddPassage,
     CheckMind,
@@ -29,7 +30,6 @@ from toolwright.core.journal.effects import (
     LinkBlock,
     SetBlock,
     UnlinkBlock,
-    link_key,
 )
 from toolwright.core.journal.reads import AgentReads
 from toolwright.core.journal.store import Store

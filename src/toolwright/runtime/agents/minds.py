@@ -25,13 +25,13 @@ from toolwright.core.agents.mind import (
 from toolwright.core.checks import by_list, invalid_value
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError
+from toolwright.core.journal.agent_effects import MindKind
 from toolwright.core.journal.effects import (
     CheckMind,
     Delete,
     DropPlan,
     Effect,
     FirePlan,
-    MindKind,
     Put,
     SetPlan,
     SetTimer,

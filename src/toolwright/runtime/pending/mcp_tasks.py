@@ -13,7 +13,8 @@ from zlib import crc32
 
 from toolwright.core import errors
 from toolwright.core.env.logs import logger
-from toolwright.core.journal.effects import AddNestedCall, Delete, DropTimer, Effect, Put, SetTimer, Source
+from toolwright.core.journal.effects import AddNestedCall, Delete, DropTimer, Effect, Put, SetTimer
+from toolwright.core.journal.space_effects import Source
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.mcp.questions import check_question, elicited

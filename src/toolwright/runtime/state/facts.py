@@ -9,7 +9,7 @@ from toolwright.core.agents.agent import Reach, home_thread_id_of
 from toolwright.core.checks import brief_value
 from toolwright.core.dependencies.scope import Scope
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.journal.effects import Source
+from toolwright.core.journal.space_effects import Source
 from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.results import ToolResult

@@ -8,7 +8,7 @@ from typing import cast, get_args
 from toolwright.core.agents.run_result import RunEvent, RunResult
 from toolwright.core.concurrency import within
 from toolwright.core.errors import NotFailed, NotFound, RunOver, ThreadBusy, ThreadTerminated, ToolwrightError
-from toolwright.core.journal.effects import Guard
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.units import Conflict, RequestCancel, RetryRun
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.ports import Follower

@@ -9,7 +9,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 from toolwright.core.agents.agent import Reach
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.journal.effects import Effect, Source
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.space_effects import Source
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.results import ToolResult

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.journal.child_effects import HandOff
-from toolwright.core.journal.effects import DropTimer, Edit, Effect, Post, Source
+from toolwright.core.journal.effects import DropTimer, Edit, Effect, Post
+from toolwright.core.journal.space_effects import Source
 from toolwright.core.journal.units import Advance
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results import CALL_CANCELLED

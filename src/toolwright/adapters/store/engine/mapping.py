@@ -22,6 +22,8 @@ from toolwright.adapters.store.engine.codecs import (
     Row,
     UnreadableColumn,
     Values,
+    instant_or_none,
+    micros,
 )
 from toolwright.adapters.store.engine.columns import Columns, Instant, Json, is_nullable
 from toolwright.adapters.store.engine.program import Statement
@@ -139,6 +141,31 @@ class Mapping(Reader[T]):
         if maker is None:
             maker = self._makers[statement, given] = self._maker(statement, given)
         return maker
+
+    def encode(self, column: str, value: Any) -> Param:  # of the column's type
+        """Return the value of a column as it is stored."""
+        kind = self.table.c[column].type
+        match kind:
+            case Instant() if value is not None:
+                return micros(value)
+            case Json():
+                is_absent = value is None if kind.absent is None else not value
+                return None if is_absent and is_nullable(self.table.c[column]) else kind.write(value)
+            case _:
+                return cast("Param", value)
+
+    def decoder(self, column: str) -> Callable[[Any], Any]:  # as above
+        """Return a function that reads a stored value of the column."""
+        kind = self.table.c[column].type
+        match kind:
+            case Instant():
+                return instant_or_none
+            case Json():
+                return lambda stored: kind.absent if stored is None else kind.read(stored)
+            case Boolean():
+                return lambda stored: stored == 1
+            case _:
+                return lambda stored: stored
 
     def _maker(self, statement: Statement, given: Sequence[str]) -> "Callable[..., Values]":
         space: dict[str, object] = {

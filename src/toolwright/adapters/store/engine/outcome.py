@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from toolwright.core.journal.effects import Edit, Guard, SpaceEffect
+from toolwright.core.journal.space_effects import UNCHANGED, Edit, SpaceEffect
 from toolwright.core.journal.units import Committed, Unit
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, EventDraft, RunEvents
@@ -23,14 +23,6 @@ class UnitResult(NamedTuple):  # a tuple, because every commit creates one
     events: Sequence[Event] = NO_EVENTS
 
 
-class GuardFailed(Exception):
-    """A precondition failed: the unit must be rolled back completely."""
-
-    def __init__(self, guard: Guard) -> None:
-        super().__init__(guard)
-        self.guard: Guard = guard
-
-
 def numbered(
     drafts: tuple[EventDraft, ...], last: int, unit: Unit, thread_id: str, run_id: str | None, agent: str
 ) -> RunEvents:
@@ -39,11 +31,11 @@ def numbered(
 
 
 def placed(effect: SpaceEffect, seq: int | None, at: datetime) -> list[Event]:
-    """Return the events of an effect, not numbered yet. Empty if it changed nothing (`seq` is -1).
+    """Return the events of an effect, not numbered yet. Empty if it changed nothing (`seq` is `UNCHANGED`).
 
     A message in the events gets the position `seq`.
     """
-    if seq == -1:
+    if seq == UNCHANGED:
         return []
     source = effect.source
     return [

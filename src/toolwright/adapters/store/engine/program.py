@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Param, Params, Row, Values, size_of
 from toolwright.adapters.store.engine.outcome import UnitResult
-from toolwright.core.journal.effects import Guard
+from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.limits import PAGE_BYTES, Page, PageLimit
 from toolwright.core.value import Value

@@ -13,87 +13,39 @@ from operator import attrgetter
 from typing import TypeVar
 
 from toolwright.adapters.store.engine.codecs import micros_or_none
-from toolwright.adapters.store.engine.outcome import NO_EVENTS, GuardFailed, Publish
-from toolwright.adapters.store.memory.agents import MemoryAgents, MemoryMcp, MemoryRecords
-from toolwright.adapters.store.memory.children import MemoryChildren
-from toolwright.adapters.store.memory.retention import MemoryRetention
-from toolwright.adapters.store.memory.spaces import MemorySpaces
-from toolwright.adapters.store.memory.tables import Tables, ThreadRow
-from toolwright.adapters.store.memory.undo import Undo
+from toolwright.adapters.store.engine.outcome import NO_EVENTS, Publish
+from toolwright.adapters.store.memory.reads import (
+    MemoryAgents,
+    MemoryChildren,
+    MemoryMcp,
+    MemoryOffers,
+    MemoryRecords,
+    MemoryRetention,
+    MemorySessions,
+    MemorySpaces,
+)
+from toolwright.adapters.store.memory.rows import MemoryRows
 from toolwright.adapters.store.memory.units import advance, apply
 from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
 from toolwright.core.files import File
-from toolwright.core.journal.reads import Depths, Offer
+from toolwright.core.journal.reads import Depths
+from toolwright.core.journal.rows import GuardFailed
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
-from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Unit, Wake
+from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Unit
 from toolwright.core.limits import ALL_ROWS
-from toolwright.core.spaces import Entity
+from toolwright.core.spaces import Entity, Member, SpaceMessage
 from toolwright.core.threads.call import OPEN, Call, CallStatus
 from toolwright.core.threads.compaction import Compaction, SentText, in_force, messages_in_view
 from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, RunStatus, Step
-from toolwright.core.threads.thread import Thread
+from toolwright.core.threads.thread import Thread, Wake
+from toolwright.core.value import key_of
 from toolwright.wire.call import call_message_id
 
 T = TypeVar("T")
-
-
-class MemoryOffers:
-    """The `OfferReads` port on the in-memory tables."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    async def claimable(
-        self,
-        at: datetime,
-        *,
-        after: tuple[datetime, str],
-        before: datetime,
-        names: Sequence[str] | None = None,
-        limit: int = 100,
-    ) -> Sequence[Offer]:
-        rows = [
-            (call.started_at, call.id, call)
-            for call in self._tables.calls.values()
-            if call.started_at is not None
-            and after < (call.started_at, call.id)
-            and call.started_at < before
-            and (not names or call.name in names)
-            and self._free(call, at)
-        ]
-        rows.sort(key=lambda each: each[:2])
-        return [self._offer(call) for _, _, call in rows[:limit]]
-
-    async def expired_leases(self, at: datetime, *, since: datetime, limit: int = 100) -> Sequence[Offer]:
-        rows = [
-            (call.leased_until, call)
-            for call in self._tables.calls.values()
-            if call.leased_until is not None and since <= call.leased_until and self._free(call, at)
-        ]
-        rows.sort(key=lambda each: each[0])
-        return [self._offer(call) for _, call in rows[:limit]]
-
-    def _free(self, call: Call, at: datetime) -> bool:
-        return call.kind == "external" and call.status in OPEN and call.free_for("", at)
-
-    def _offer(self, call: Call) -> Offer:
-        run = self._tables.runs[call.run_id]
-        return Offer(call=call, agent=run.agent, traceparent=run.traceparent)
-
-
-class MemorySessions:
-    """The `SessionReads` port on the in-memory tables."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
-        ended = self._tables.sign_outs
-        return {key: ended[key][0] for key in (session, caller) if key in ended}
 
 
 _LAST = attrgetter("last")
@@ -104,37 +56,36 @@ class MemoryStore:
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
-        self._tables = Tables()
-        self._undo = Undo(self._tables)
+        self._rows = MemoryRows()
         self._closed = False
-        self.spaces = MemorySpaces(self._tables)
-        self.agents = MemoryAgents(self._tables)
-        self.sessions = MemorySessions(self._tables)
-        self.records = MemoryRecords(self._tables)
-        self.mcp = MemoryMcp(self._tables)
-        self.retention = MemoryRetention(self._tables)
-        self.offers = MemoryOffers(self._tables)
-        self.children = MemoryChildren(self._tables)
+        self.spaces = MemorySpaces(self._rows)
+        self.agents = MemoryAgents(self._rows)
+        self.sessions = MemorySessions(self._rows)
+        self.records = MemoryRecords(self._rows)
+        self.mcp = MemoryMcp(self._rows)
+        self.retention = MemoryRetention(self._rows)
+        self.offers = MemoryOffers(self._rows)
+        self.children = MemoryChildren(self._rows)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         if self._closed:
             raise StoreError("The journal is closed.")
+        rows = self._rows
+        rows.log.clear()
         try:
-            if getattr(unit, "effects", ()):
-                written = self._undo.apply(unit)
-            else:
-                written = (
-                    advance(unit, self._tables) if isinstance(unit, Advance) else apply(unit, self._tables)
-                )
+            written = advance(unit, rows) if isinstance(unit, Advance) else apply(unit, rows)
         except GuardFailed as failed:
+            rows.undo()
             return Conflict(guard=failed.guard)
+        except BaseException:  # also for an interrupt, which would leave half a unit
+            rows.undo()
+            raise
         if written.events is not NO_EVENTS:
             self._publish(written.events)
         return written.answer
 
     async def thread(self, thread_id: str) -> Thread | None:
-        row = self._tables.threads.get(thread_id)
-        return None if row is None else row.value()
+        return self._rows.of(Thread).get(thread_id)
 
     async def threads(
         self,
@@ -147,68 +98,86 @@ class MemoryStore:
     ) -> Sequence[Thread]:
         chosen = [
             row
-            for row in self._tables.threads.values()
-            if (users is None or row.born.user_id in users) and agent in (None, row.born.agent)
+            for row in self._rows.of(Thread).rows.values()
+            if (users is None or row.user_id in users) and agent in (None, row.agent)
         ]
-        chosen.sort(key=lambda row: (row.born.created_at, row.born.id), reverse=order == "newest_first")
-        return [row.value() for row in _page(chosen, limit, offset)]
+        chosen.sort(key=lambda row: (row.created_at, row.id), reverse=order == "newest_first")
+        return _page(chosen, limit, offset)
 
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
-        row = self._tables.threads.get(thread_id)
-        if row is None:
+        thread = self._rows.of(Thread).get(thread_id)
+        if thread is None:
             return None
-        run = None if row.run_id is None else self._tables.runs.get(row.run_id)
-        compactions = in_force(self._tables.compactions_of(thread_id, "")) if row.compacted else ()
+        run = None if thread.run_id is None else self._rows.of(Run).get(thread.run_id)
+        compactions = in_force(self._compactions(thread_id, "")) if thread.compacted else ()
+        opened = self._open_inbox(thread_id)
         return ThreadView(
-            thread=row.value(),
+            thread=thread,
             run=run,
-            messages=tuple(messages_in_view(row.messages, compactions, row.cut, row.run_id)),
+            messages=tuple(messages_in_view(self._said(thread_id), compactions, thread.cut, thread.run_id)),
             calls=() if run is None else self._step_calls(run.id, run.step_count),
-            inbox=tuple(row.unread.values()),
-            wake=self._tables.wakes.get(thread_id),
-            env=tuple(self._env(row)),
-            reading=tuple(row.reading.values()),
+            inbox=tuple([event for event in opened if event.status == "pending"]),
+            wake=self._rows.of(Wake).get(thread_id),
+            env=tuple(self._env(thread)),
+            reading=tuple([event for event in opened if event.status == "processing"]),
             compactions=compactions,
         )
 
-    def _env(self, row: ThreadRow) -> list[EnvRow]:
-        if not self._tables.env:
+    def _said(self, thread_id: str) -> list[Message]:
+        return self._rows.of(Message).of("thread_id", thread_id)
+
+    def _top_level(self, thread_id: str) -> list[Message]:
+        return [message for message in self._said(thread_id) if message.within is None]
+
+    def _open_inbox(self, thread_id: str) -> list[InboxEvent]:
+        return sorted(self._rows.of(InboxEvent).of("open_in", thread_id), key=lambda event: event.n or 0)
+
+    def _compactions(self, thread_id: str, within: str | None) -> list[Compaction]:
+        rows = self._rows.of(Compaction).of("thread_id", thread_id)
+        return sorted([row for row in rows if within in (None, row.within)], key=lambda row: row.number)
+
+    def _env(self, thread: Thread) -> list[EnvRow]:
+        env = self._rows.of(EnvRow)
+        if not env.rows:
             return []
-        user_id = row.born.user_id
-        entity = None if user_id is None else self._tables.entities.get(user_id)
-        person = entity or (None if user_id is None else self._tables.entity_by_external_id(user_id))
-        above = [each.born.id for each in self._tables.lineage(row.born.id)]
-        return self._tables.env_of(row.born.id, *above, None if person is None else person.id)
+        owners = [thread.id, *[each.id for each in self._rows.lineage(thread.id)]]
+        if thread.user_id is not None:
+            people = self._rows.of(Entity)
+            person = people.get(thread.user_id) or self._by_external_id(thread.user_id)
+            owners += [] if person is None else [person.id]
+        rows = [row for owner in {*owners} for row in env.of("owner", owner)]
+        return sorted(rows, key=key_of)
+
+    def _by_external_id(self, external_id: str) -> Entity | None:
+        rows = self._rows.of(Entity).select({"external_id": external_id})
+        return rows[0][1] if rows else None
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
-        row = self._tables.threads.get(thread_id)
-        messages = () if row is None else row.messages
-        return next((each for each in messages if each.id == message_id and each.within is None), None)
+        return next((each for each in self._top_level(thread_id) if each.id == message_id), None)
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
-        row = self._tables.threads.get(thread_id)
-        return [] if row is None else [each for each in row.messages if each.pinned and each.kept]
+        return [each for each in self._said(thread_id) if each.pinned and each.kept]
 
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
     ) -> Sequence[Compaction]:
-        rows = self._tables.compactions_of(thread_id, within)
+        rows = self._compactions(thread_id, within)
         return rows[offset : offset + limit] if within is None else in_force(rows)
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
-        row = self._tables.threads.get(thread_id)
-        return () if row is None else row.versions
+        return self._rows.of(MessageVersion).of("thread_id", thread_id)
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
-        texts = self._tables.sent_texts
-        return [texts[whose, each] for each in digests for whose in ("", thread_id) if (whose, each) in texts]
+        texts = self._rows.of(SentText)
+        found = [texts.get(whose, each) for each in digests for whose in ("", thread_id)]
+        return [row for row in found if row is not None]
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
-        row = self._tables.threads.get(thread_id)
-        return [] if row is None else self._env(row)
+        thread = self._rows.of(Thread).get(thread_id)
+        return [] if thread is None else self._env(thread)
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
-        return self._tables.env_of(owner)
+        return sorted(self._rows.of(EnvRow).of("owner", owner), key=key_of)
 
     async def now(self) -> datetime:
         return datetime.now(UTC)
@@ -217,57 +186,48 @@ class MemoryStore:
         return ()
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
-        others = [row for row in self._tables.env.values() if row.key not in (None, key)]
+        others = [row for row in self._rows.of(EnvRow).rows.values() if row.key not in (None, key)]
         return others[:limit]
 
     async def files(self, thread_id: str) -> Sequence[File]:
-        row = self._tables.threads.get(thread_id)
-        return [] if row is None else sorted(row.files.values(), key=lambda file: file.path)
+        return sorted(self._rows.of(File).of("thread_id", thread_id), key=lambda file: file.path)
 
     async def file(self, thread_id: str, folded: str) -> File | None:
-        row = self._tables.threads.get(thread_id)
-        return None if row is None else row.files.get(folded)
+        return self._rows.of(File).get(thread_id, folded)
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
-        row = self._tables.threads.get(thread_id)
-        return frozenset() if row is None else row.files.keys() & set(folded)
+        return {file.folded for file in self._rows.of(File).of("thread_id", thread_id)} & {*folded}
 
     def _step_calls(self, run_id: str, step: int) -> tuple[Call, ...]:
-        calls = [self._tables.calls[call_id] for call_id in self._tables.calls_of.get((run_id, step), ())]
+        calls = [call for call in self._rows.of(Call).of("run_id", run_id) if call.step == step]
         return tuple(sorted([c for c in calls if c.parent_id is None], key=lambda call: call.position))
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
-        row = self._tables.threads.get(thread_id)
-        return [] if row is None else list(row.unread.values())
+        return [event for event in self._open_inbox(thread_id) if event.status == "pending"]
 
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
-        row = self._tables.threads.get(thread_id)
-        return [] if row is None else _page(row.inbox.values(), limit, offset)
+        return _page(self._rows.of(InboxEvent).of("thread_id", thread_id), limit, offset)
 
     async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
-        row = self._tables.threads.get(thread_id)
-        return None if row is None else row.inbox.get(event_id)
+        return self._rows.of(InboxEvent).get(thread_id, event_id)
 
     async def messages(
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
     ) -> Sequence[Message]:
-        row = self._tables.threads.get(thread_id)
-        visible = [] if row is None else [m for m in row.messages if m.within is None]
-        return _page([m for m in visible if run_id in (None, m.run_id)], limit, offset)
+        rows = self._top_level(thread_id)
+        return _page([each for each in rows if run_id in (None, each.run_id)], limit, offset)
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
-        row = self._tables.threads.get(thread_id)
-        messages = [] if row is None else [m for m in row.messages if m.within is None]
-        earlier = [m for m in messages if seq is None or (m.seq or 0) < seq]
+        earlier = [each for each in self._top_level(thread_id) if seq is None or (each.seq or 0) < seq]
         return earlier[-limit:] if limit else []
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
-        run = self._tables.runs.get(run_id)
-        messages = [] if run is None else self._tables.threads[run.thread_id].messages
+        run = self._rows.of(Run).get(run_id)
+        messages = [] if run is None else self._said(run.thread_id)
         return [message for message in messages if message.run_id == run_id][:limit]
 
     async def run(self, run_id: str) -> Run | None:
-        return self._tables.runs.get(run_id)
+        return self._rows.of(Run).get(run_id)
 
     async def runs(
         self,
@@ -280,7 +240,7 @@ class MemoryStore:
     ) -> Sequence[Run]:
         chosen = [
             run
-            for run in self._tables.runs.values()
+            for run in self._rows.of(Run).rows.values()
             if status in (None, run.status)
             and agent in (None, run.agent)
             and thread_id in (None, run.thread_id)
@@ -289,13 +249,13 @@ class MemoryStore:
         return _page(chosen, limit, offset)
 
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
-        return sorted(self._tables.steps.get(run_id, ()), key=lambda step: step.number)[:limit]
+        return sorted(self._rows.of(Step).of("run_id", run_id), key=lambda step: step.number)[:limit]
 
     async def call(self, call_id: str) -> Call | None:
-        return self._tables.calls.get(call_id)
+        return self._rows.of(Call).get(call_id)
 
     async def call_scope(self, call_id: str) -> CallScope | None:
-        call = self._tables.calls.get(call_id)
+        call = self._rows.of(Call).get(call_id)
         return (
             None
             if call is None
@@ -320,7 +280,7 @@ class MemoryStore:
     ) -> Sequence[Call]:
         chosen = [
             call
-            for call in self._tables.calls.values()
+            for call in self._rows.of(Call).rows.values()
             if (not status or call.status in status)
             and run_id in (None, call.run_id)
             and space_id in (None, call.space_id)
@@ -331,10 +291,11 @@ class MemoryStore:
         return _page(chosen, limit, offset)
 
     def _sees(self, sees: CallVisibility, call: Call) -> bool:
-        if self._tables.threads[call.thread_id].born.user_id in sees.users:
+        if self._rows.of(Thread).rows[call.thread_id,].user_id in sees.users:
             return True
-        is_in_space = call.visible and call_message_id(call.id) in self._tables.space_messages
-        return is_in_space and (call.space_id, sees.entity_id) in self._tables.members
+        shows = (call_message_id(call.id),)
+        is_in_space = call.visible and shows in self._rows.of(SpaceMessage).rows
+        return is_in_space and (call.space_id, sees.entity_id) in self._rows.of(Member).rows
 
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
@@ -355,56 +316,55 @@ class MemoryStore:
         return chain.from_iterable(self._units(topic, after))
 
     def _events_after(self, topic: Topic, after: int = 0) -> Iterator[Event]:
-        events = self._tables.space_events
+        events = self._rows.space_events
         later = islice(events, bisect_right(events, after, key=_number), None)
         return (event for event in later if topic.kind == "spaces" or event.space_id == topic.id)
 
     def _units(self, topic: Topic, after: int = 0) -> list[RunEvents]:
         """Return the events of a thread or a run, by unit of work. Units that end at or before `after` are left out."""
-        run = self._tables.runs.get(topic.id) if topic.kind == "run" else None
-        row = self._tables.threads.get(topic.id if run is None else run.thread_id)
-        if row is None:
-            return []
-        later = row.events[bisect_right(row.events, after, key=_LAST) :]
+        run = self._rows.of(Run).get(topic.id) if topic.kind == "run" else None
+        events = self._rows.events.get(topic.id if run is None else run.thread_id, [])
+        later = events[bisect_right(events, after, key=_LAST) :]
         return later if run is None else [unit for unit in later if unit.run_id == run.id]
 
     async def entity(self, entity_id: str) -> Entity | None:
-        return self._tables.entities.get(entity_id)
+        return self._rows.of(Entity).get(entity_id)
 
     async def entity_by_external_id(self, external_id: str) -> Entity | None:
-        return self._tables.entity_by_external_id(external_id)
+        return self._by_external_id(external_id)
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         rows = sorted(
-            self._tables.entities.values(), key=lambda one: (micros_or_none(one.created_at), one.id)
+            self._rows.of(Entity).rows.values(), key=lambda one: (micros_or_none(one.created_at), one.id)
         )
         return _page(rows, limit, offset)
 
     async def wake(self, thread_id: str) -> Wake | None:
-        return self._tables.wakes.get(thread_id)
+        return self._rows.of(Wake).get(thread_id)
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
-        ripe = [wake for wake in self._tables.wakes.values() if wake.due <= now]
+        ripe = [wake for wake in self._rows.of(Wake).rows.values() if wake.due <= now]
         return heapq.nsmallest(limit, ripe, key=lambda wake: (wake.due, wake.thread_id))
 
     async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
-        rows = [row.born for each in thread_ids if (row := self._tables.threads.get(each)) is not None]
-        return {thread.id: thread.user_id or thread.agent for thread in rows}
+        rows = [self._rows.of(Thread).get(each) for each in thread_ids]
+        return {row.id: row.user_id or row.agent for row in rows if row is not None}
 
     async def next_due(self, after: datetime) -> datetime | None:
-        return min((wake.due for wake in self._tables.wakes.values() if wake.due > after), default=None)
+        return min((wake.due for wake in self._rows.of(Wake).rows.values() if wake.due > after), default=None)
 
     async def depths(self) -> Depths:
-        statuses = Counter(run.status for run in self._tables.runs.values())
-        unread = [event.created_at for row in self._tables.threads.values() for event in row.unread.values()]
+        statuses = Counter(run.status for run in self._rows.of(Run).rows.values())
+        inbox = self._rows.of(InboxEvent).rows.values()
+        unread = [event.created_at for event in inbox if event.status == "pending"]
         return Depths(
-            pending_calls=sum(call.status in OPEN for call in self._tables.calls.values()),
+            pending_calls=sum(call.status in OPEN for call in self._rows.of(Call).rows.values()),
             inbox_events=len(unread),
             oldest_event=min(unread, default=None),
             queued_runs=statuses["queued"],
             active_runs=statuses["running"],
             waiting_runs=statuses["waiting"],
-            oldest_wake=min((wake.due for wake in self._tables.wakes.values()), default=None),
+            oldest_wake=min((wake.due for wake in self._rows.of(Wake).rows.values()), default=None),
         )
 
     async def shrink(self) -> bool:

@@ -23,7 +23,7 @@ from typing import TypeAlias, TypeVar
 import asyncpg
 
 from toolwright.adapters.store.engine.codecs import Row, size_of
-from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
+from toolwright.adapters.store.engine.outcome import Publish, UnitResult
 from toolwright.adapters.store.engine.program import (
     DialectName,
     Op,
@@ -58,6 +58,7 @@ from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, ToolwrightError, Unwritable
 from toolwright.core.journal.retention import Prune
+from toolwright.core.journal.rows import GuardFailed
 from toolwright.core.journal.units import Committed, Conflict, CreateThread, PostMessage, Probe, Unit
 from toolwright.core.limits import PAGE_BYTES
 from toolwright.core.threads.event import Event

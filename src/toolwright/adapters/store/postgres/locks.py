@@ -23,7 +23,8 @@ from toolwright.adapters.system import new_id
 from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, ToolwrightError
-from toolwright.core.journal.units import ALIVE, Wake
+from toolwright.core.journal.units import ALIVE
+from toolwright.core.threads.thread import Wake
 
 DRAIN_LOCK = 0x746F6F6C_64726169  # "tooldrai"
 

@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 import asyncpg
 
 from toolwright.adapters.store.engine.codecs import Params, Row, micros
-from toolwright.adapters.store.engine.outcome import GuardFailed, UnitResult
+from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.adapters.store.engine.program import (
     Attempt,
     Op,
@@ -34,9 +34,10 @@ from toolwright.adapters.store.engine.program import (
     filled,
 )
 from toolwright.adapters.store.postgres.connection import Connection
-from toolwright.adapters.store.programs.units import program
+from toolwright.adapters.store.sql.advance import program
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sql.threads import EVENTS
+from toolwright.core.journal.rows import GuardFailed
 from toolwright.core.journal.units import Committed, Unit
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.threads.event import Event

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -17,19 +16,14 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     bindparam,
-    delete,
     exists,
     func,
-    insert,
     literal,
-    null,
     or_,
     select,
     text,
     union,
-    update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, instant
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
@@ -42,29 +36,27 @@ from toolwright.adapters.store.engine.program import (
     Statement,
     number,
     read_rows,
-    row_params,
     statements,
     string,
 )
 from toolwright.adapters.store.sql.memory import (
-    OWN_BLOCKS,
     PASSAGES,
     VECTORS,
     MemoryQueries,
-    block_links,
     blocks,
     passage_keepers,
     passages,
     visible_blocks,
 )
 from toolwright.adapters.store.sql.messages import IS_PENDING, calls
-from toolwright.adapters.store.sql.records import GOALS, MEMORIES, PLANS, RECORDS, owned_by, plans
-from toolwright.adapters.store.sql.threads import sign_outs, threads, wakes
+from toolwright.adapters.store.sql.records import RECORDS
+from toolwright.adapters.store.sql.threads import sign_outs, threads
 from toolwright.core.agents.agent import keeper_of
-from toolwright.core.agents.config import ConfiguredAgent
+from toolwright.core.agents.config import AgentHead, AgentRevision, ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.mcp.servers import McpDefinition
+from toolwright.core.value import owned_by
 
 mcp_definitions = Table(
     "mcp_definitions",
@@ -82,31 +74,6 @@ mcp_definitions = Table(
 
 MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition)
 _MIND = 0x6D696E64  # distinguishes these Postgres advisory locks from others
-
-
-class McpStatements:
-    """Statements about definitions, compiled for one dialect; each attribute is a statement."""
-
-    def __init__(self, name: DialectName) -> None:
-        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        self._definition_statements(Compiler(name))
-
-    def _definition_statements(self, compiled: Compiler) -> None:
-        """Compile the statements. All return rows, so that they are executed in order."""
-        row = mcp_definitions.c
-        once = self._insert(mcp_definitions).values(row_params(mcp_definitions)).on_conflict_do_nothing()
-        self.pin = compiled(once.returning(row.tool))
-        mine = row.agent_id == string("agent_id")
-        this = (mine, row.server == string("server"), row.tool == string("tool"))
-        changed = update(mcp_definitions).where(*this).returning(row.tool)
-        offered, at = string("offered"), number("at")
-        new = (row.digest != offered, or_(row.held.is_(None), row.held != offered))
-        waits = {"held": offered, "definition": string("said"), "updated_at": at}
-        self.hold = compiled(changed.where(*new).values(waits))
-        none_waits = {"held": null(), "definition": null(), "updated_at": at}
-        self.accept = compiled(changed.where(row.held == offered).values(digest=offered, **none_waits))
-        self.unhold = compiled(changed.where(row.held.is_not(None)).values(none_waits))
-        self.drop_definitions = compiled(delete(mcp_definitions).where(mine))
 
 
 class McpQueries:
@@ -160,6 +127,8 @@ agent_revisions = Table(
     PrimaryKeyConstraint("agent_id", "revision"),
 )
 
+AGENT_HEADS = Mapping(agents, AgentHead)
+AGENT_REVISIONS = Mapping(agent_revisions, AgentRevision)
 _of = agent_revisions.c
 AGENTS = Mapping(
     agent_revisions,
@@ -177,87 +146,18 @@ class AgentStatements:
     """Statements about agents, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
-        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        self._compiled = compiled = Compiler(name)
-        once = self._insert(agents).values(row_params(agents)).on_conflict_do_nothing()
-        self.insert_agent = compiled(once.returning(agents.c.id))
-        self.insert_revision = compiled(insert(agent_revisions).values(row_params(agent_revisions)))
-        gone = delete(agents).where(agents.c.id == string("agent_id"))
-        self.drop_agent = compiled(gone.returning(agents.c.id))
-        self.drop_agent_seen = compiled(gone.where(agents.c.revision == number("was")).returning(agents.c.id))
-
-        self._end_statements(compiled)
-        mine = string("agent_id")
-        self.drop_timers = compiled(
-            delete(wakes).where(wakes.c.thread_id >= string("first"), wakes.c.thread_id < string("last"))
-        )
-
+        compiled, mine = Compiler(name), string("agent_id")
         self.locks_minds = name == "postgresql"  # SQLite has one writer
         self.lock_mind = compiled(select(func.pg_advisory_xact_lock(func.hashtextextended(mine, _MIND))))
-        linked = select(block_links.c.agent_id, block_links.c.label).where(block_links.c.reader_id == mine)
-        tables = {"goals": GOALS, "memories": MEMORIES, "plans": PLANS, "blocks": OWN_BLOCKS}
-        self.mind = {
-            kind: compiled(rows.query.where(rows.table.c.agent_id == mine)) for kind, rows in tables.items()
-        }
-        self.mind["links"] = compiled(linked)
-
-        this = (plans.c.agent_id == string("agent_id"), plans.c.id == string("id"))
-        is_unchanged = plans.c.next_run_at == number("seen")
-        self.drop_plan_seen = compiled(delete(plans).where(*this, is_unchanged).returning(plans.c.id))
-        self.move_plan = compiled(
-            update(plans)
-            .where(*this, is_unchanged)
-            .values(next_run_at=number("next_run_at"))
-            .returning(plans.c.id)
-        )
-
-        relative = plans.c.relative.is_(True)
-        names = select(literal("plan:") + plans.c.agent_id + literal(":") + plans.c.id).where(relative)
-        by = number("by")
-        self.move_plans = (
-            compiled(
-                update(wakes)
-                .where(wakes.c.thread_id.in_(names))
-                .values(due=wakes.c.due + by, gen=wakes.c.gen + 1)
-            ),
-            compiled(update(plans).where(relative).values(next_run_at=plans.c.next_run_at + by)),
-        )
-
-    def _end_statements(self, compiled: Compiler) -> None:
-        """Compile the locks shared by deletion and use of an agent: on its first revision, which is never rewritten."""
-        mine = string("agent_id")
-        rows = select(agent_revisions.c.agent_id).order_by(agent_revisions.c.revision).limit(1)
-        first = rows.where(agent_revisions.c.agent_id == mine)
-        self.lock_agent = compiled(first.with_for_update())
-        self.hold_agent = compiled(first.with_for_update(read=True))
-        self.find_agent = compiled(select(agents.c.id).where(agents.c.id == mine))
         answering = func.coalesce(threads.c.active_agent, threads.c.agent)
-        self._late_result_statements(answering, compiled)
-
-    def _late_result_statements(self, answering: ColumnElement[str], compiled: Compiler) -> None:
-        """Compile statements that find threads with pending calls, and cancel calls whose results are not needed."""
-        pending, mine = text(IS_PENDING), string("agent_id")
-        pending_threads = (
-            select(calls.c.thread_id).distinct().join(threads, threads.c.id == calls.c.thread_id)
-        )
-        self.pending_threads = compiled(pending_threads.where(pending, answering == mine))
-        gone: dict[str, Any] = {
-            "status": "cancelled",
-            "result": string("result"),
-            "completed_at": number("at"),
-        }
-        cancelled = update(calls).where(pending).values(gone).returning(*calls.c)
         its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
-        self.cancel_calls = compiled(cancelled.where(its))
-        self.cancel_calls_in_thread = compiled(cancelled.where(calls.c.thread_id == string("thread_id")))
-        self.find_call = compiled(select(calls).where(calls.c.id == string("call_id")))
+        self.pending_calls = compiled(select(calls).where(text(IS_PENDING), its))
         its_agent = select(answering).where(threads.c.id == string("thread_id")).scalar_subquery()
         held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
         agent_exists = exists().where(agent_revisions.c.agent_id == its_agent)
         self.answered = compiled(
             select(literal(1, BigInteger)).where(or_(exists().where(held.c.id.is_not(None)), ~agent_exists))
         )
-        self.answering = compiled(select(its_agent, select(held.c.id).scalar_subquery(), agent_exists))
 
 
 _LENGTH = bindparam("length", type_=Integer)  # Postgres requires an integer as the position in a text
@@ -398,13 +298,6 @@ class SessionStatements:
 
     def __init__(self, name: DialectName) -> None:
         compiled = Compiler(name)
-        insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        signed_out = insert(sign_outs).values(key=string("key"), at=number("at"), until=number("until"))
-        latest = {"at": signed_out.excluded["at"], "until": signed_out.excluded["until"]}
-        self.sign_out = compiled(signed_out.on_conflict_do_update(index_elements=["key"], set_=latest))
-        unused = signed_out.on_conflict_do_nothing(index_elements=["key"])
-        self.use_once = compiled(unused.returning(sign_outs.c.key))
-        self.drop_expired = compiled(delete(sign_outs).where(sign_outs.c.until < number("at")))
         keys = or_(sign_outs.c.key == string("session"), sign_outs.c.key == string("caller"))
         self.signed_out = compiled(select(sign_outs.c.key, sign_outs.c.at).where(keys))
 

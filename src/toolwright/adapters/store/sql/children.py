@@ -3,10 +3,9 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, micros
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
@@ -15,22 +14,18 @@ from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
     Driver,
-    Statement,
     number,
     read_rows,
-    row_params,
     statements,
     string,
 )
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGES, calls, messages
-from toolwright.adapters.store.sql.threads import NOT_OVER, THREADS, family_of, inbox, runs, threads, wakes
-from toolwright.core.env.env import RequestKind, Variable, VariablesRequest
+from toolwright.adapters.store.sql.threads import NOT_OVER, THREADS, family_of, runs, threads
+from toolwright.core.env.env import Asked, RequestKind, Variable, VariablesRequest
 from toolwright.core.json_value import dumps
 from toolwright.core.threads.call import MOVES, Call
-from toolwright.core.threads.child import MUTE
 from toolwright.core.threads.message import Message
-from toolwright.core.threads.run import OVER
-from toolwright.core.threads.thread import Thread
+from toolwright.core.threads.thread import Thread, ThreadValue
 
 
 def _variables(parsed: Sequence[Any]) -> tuple[Variable, ...]:  # as written by _variables_text
@@ -45,7 +40,7 @@ thread_values = sa.Table(
     "thread_values",
     metadata,
     sa.Column("thread_id", sa.Text, nullable=False),
-    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("key", Json(a_text), nullable=False),
     sa.Column("value", sa.Text, nullable=False),
     sa.PrimaryKeyConstraint("thread_id", "key"),
 )
@@ -76,25 +71,8 @@ asked = sa.Table(
 
 
 REQUESTS = Mapping(requests, VariablesRequest)
-
-
-class Inserting(Protocol):
-    """An INSERT into the wakes, of either dialect."""
-
-    @property
-    def excluded(self) -> Any:  # the columns of the row that conflicted
-        ...
-
-    def on_conflict_do_update(self, *, index_elements: Any, set_: Any) -> Any: ...  # types of SQLAlchemy
-
-
-def woken(inserting: Inserting) -> Any:  # an SQLAlchemy statement
-    """Return the schedule entry with the earlier due time and the next generation."""
-    due = inserting.excluded.due
-    earlier = sa.case((due < wakes.c.due, due), else_=wakes.c.due)
-    return inserting.on_conflict_do_update(
-        index_elements=[wakes.c.thread_id], set_={"due": earlier, "gen": wakes.c.gen + 1}
-    )
+ASKED = Mapping(asked, Asked)
+THREAD_VALUES = Mapping(thread_values, ThreadValue)
 
 
 # Phrased so that no database scans all pending calls of the journal, which can be many.
@@ -105,119 +83,14 @@ class ChildStatements:
     """Statements about child threads, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
-        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        compiled = Compiler(name)
-        self._thread_statements(compiled)
-        self._cancel_statements(compiled)
-        self._request_statements(compiled)
-        put = self._insert(thread_values).values(row_params(thread_values))
-        key = [thread_values.c.thread_id, thread_values.c.key]
-        self.put_value = compiled(
-            put.on_conflict_do_update(index_elements=key, set_={"value": put.excluded.value})
-        )
-        this = sa.and_(thread_values.c.thread_id == string("thread_id"), thread_values.c.key == string("key"))
-        self.drop_value = compiled(sa.delete(thread_values).where(this))
-
-    def _thread_statements(self, compiled: Compiler) -> None:
-        by_id = threads.c.id == string("thread_id")
-        changed = sa.update(threads).where(by_id)
-        self.forget_state = compiled(changed.values(report=sa.null(), state=sa.null()))
-        new_run = {"run_id": string("new_run"), "report": string("report"), "state": sa.null()}
-        counted = {"posted": threads.c.posted + 1, "ev": threads.c.ev + 1}
-        idle = changed.where(threads.c.run_id.is_(None), NOT_OVER).values(**new_run, **counted)
-        self.begin = compiled(
-            idle.returning(threads.c.run_id, threads.c.posted, threads.c.ev, threads.c.agent)
-        )
-        awaited = sa.or_(
-            threads.c.report == string("report"),
-            sa.and_(threads.c.report.is_(None), string("report").is_(None)),
-        )
-        ended = changed.values(report=sa.null(), state=string("state"))
-        self.report = compiled(ended.where(awaited, NOT_OVER).returning(threads.c.id))
-        self.end_unheard = compiled(
-            changed.values(
-                report=sa.case((threads.c.run_id.is_(None), sa.null()), else_=threads.c.report),
-                state=sa.case((NOT_OVER, string("state")), else_=threads.c.state),
-            ).returning(threads.c.id)
-        )
-        self.close = compiled(changed.values(state="terminated").returning(threads.c.id))
-        ours = sa.and_(
-            threads.c.parent_id == string("thread_id"), threads.c.agent == string("agent"), NOT_OVER
-        )
-        alive = sa.select(sa.func.count()).select_from(threads).where(ours).scalar_subquery()
-        self.room = compiled(sa.select(sa.literal(1, sa.BigInteger)).where(alive < number("most")))
-        self.hand_off = compiled(
-            changed.values(active_agent=string("agent"), activated=sa.null()).returning(threads.c.id)
-        )
-        self.activated = compiled(changed.values(activated=string("activated")).returning(threads.c.id))
-        self.back_off = compiled(
-            changed.values(faults=number("faults"), not_before=number("until")).returning(threads.c.id)
-        )
-        self.hurry = compiled(changed.values(not_before=sa.null()))
-
-    def _cancel_statements(self, compiled: Compiler) -> None:
-        thread_id = string("thread_id")
+        compiled, thread_id = Compiler(name), string("thread_id")
         children = sa.select(threads.c.id).where(threads.c.parent_id == thread_id)
-        self.stop_below = self._stopping(children, compiled)
-        self.stop = self._stopping(sa.select(threads.c.id).where(threads.c.id == thread_id), compiled)
-        over = sa.select(threads.c.id).where(threads.c.id == thread_id, sa.not_(NOT_OVER))
-        is_own = calls.c.run_id.in_(sa.select(runs.c.id).where(runs.c.thread_id == thread_id))
-        late_calls = sa.update(calls).where(is_own, PENDING, over.exists())
-        cancelled = {"status": "cancelled", "result": string("result"), "completed_at": number("at")}
-        self.cancel_calls = compiled(late_calls.values(**cancelled).returning(*calls.c))
-        unread = sa.update(inbox).where(inbox.c.thread_id == thread_id, inbox.c.status == "pending")
-        unread = unread.where(over.where(threads.c.run_id.is_(None)).exists())
-        self.set_aside = compiled(unread.values(status="failed").returning(inbox.c.event_id))
         self.below = compiled(sa.select(family_of(children).c.id))
-
-    def _stopping(self, first: Any, compiled: Compiler) -> Sequence[Statement]:  # SQLAlchemy statements
-        """Return statements that stop the runs of the threads and their descendants, including queued ones.
-
-        No report is sent, so calls that still accept a late result are cancelled. Waiting calls are ended by their own
-        runs.
-        """
-        family = sa.select(family_of(first).c.id)
-        at_work = sa.and_(threads.c.id.in_(family), threads.c.run_id.is_not(None))
-        chosen = sa.union_all(
-            sa.select(threads.c.run_id).where(at_work), sa.select(threads.c.next_run_id).where(at_work)
-        )
-        open_run = sa.and_(runs.c.id.in_(chosen), *(runs.c.status != status for status in sorted(OVER)))
-        at = sa.func.coalesce(runs.c.cancel_requested_at, number("at"))
-        # All return rows, so that they are executed in this order, the order of locks.
-        awaited = sa.select(threads.c.report).where(at_work)
-        unheard = sa.update(calls).where(calls.c.id.in_(awaited), PENDING)
-        return (
-            compiled(unheard.values(status="cancelled", completed_at=number("at")).returning(calls.c.id)),
-            compiled(sa.update(runs).where(open_run).values(cancel_requested_at=at).returning(runs.c.id)),
-            compiled(sa.update(threads).where(at_work).values(report=MUTE).returning(threads.c.id)),
-            compiled(self._woken(sa.select(threads.c.id, number("due"), number("gen")).where(at_work))),
-        )
-
-    def _woken(self, chosen: Any) -> Any:  # as above
-        all_of_them = chosen.where(sa.literal(value=True))  # SQLite requires a WHERE before ON CONFLICT
-        several = self._insert(wakes).from_select(["thread_id", "due", "gen"], all_of_them)
-        # It returns rows, so that it is not merged with other statements that wake the same thread.
-        return woken(several).returning(wakes.c.thread_id)
-
-    def _request_statements(self, compiled: Compiler) -> None:
-        once = self._insert(requests).values(row_params(requests)).on_conflict_do_nothing()
-        self.open_request = compiled(once)
-        self.ask = compiled(self._insert(asked).values(row_params(asked)).on_conflict_do_nothing())
-        closed = sa.delete(requests).where(requests.c.id == string("id"))
-        self.close_request = compiled(closed)
-        living = sa.select(threads.c.id).where(threads.c.id == requests.c.thread_id, NOT_OVER)
-        held = (
-            sa.update(requests).where(requests.c.id == string("id"), living.exists()).values(id=requests.c.id)
-        )
-        self.hold_request = compiled(held.returning(requests.c.id))
-        self.take_request = compiled(closed.returning(requests.c.id))
-        self.drop_asked = compiled(sa.delete(asked).where(asked.c.request_id == string("id")))
-        asking = (
-            sa.select(asked.c.thread_id, number("due"), number("gen"))
-            .where(asked.c.name == string("name"))
-            .distinct()
-        )
-        self.wake_askers = compiled(self._woken(asking))
+        of_thread = sa.select(runs.c.id).where(runs.c.thread_id == thread_id)
+        self.pending_in = compiled(sa.select(calls).where(calls.c.run_id.in_(of_thread), PENDING))
+        family = sa.select(family_of(sa.select(threads.c.id).where(threads.c.id == thread_id)).c.id)
+        of_family = sa.select(runs.c.id).where(runs.c.thread_id.in_(family))
+        self.pending_in_family = compiled(sa.select(calls).where(calls.c.run_id.in_(of_family), PENDING))
 
 
 class ChildQueries:

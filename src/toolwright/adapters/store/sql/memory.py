@@ -25,7 +25,7 @@ from toolwright.adapters.store.engine.program import (
     row_params,
     string,
 )
-from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
+from toolwright.core.agents.memory import Block, BlockLink, Passage, PassageRow, PlacedVector, Query
 
 PASSAGES_EACH = 2**32
 """Number of places reserved for each owner of passages."""
@@ -103,9 +103,11 @@ _linked = sa.exists().where(
 BLOCKS = Mapping(blocks, Block, columns=(*blocks.columns, _linked.label("is_shared")))
 OWN_BLOCKS = Mapping(blocks, Block)
 """Blocks of one agent, without their other readers."""
+BLOCK_LINKS = Mapping(block_links, BlockLink)
 PASSAGES = Mapping(
     passages, Passage, columns=[each for each in passages.columns if each.name not in _SEARCHED]
 )
+PASSAGE_ROWS = Mapping(passages, PassageRow)
 VECTORS = Mapping(
     passages, PlacedVector, columns=[passages.c[each] for each in ("place", "id", "embedder", "floats")]
 )
@@ -115,56 +117,22 @@ class MemoryStatements:
     """Statements about blocks and passages, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
-        self._name = name
-        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        self._block_statements(compiled := Compiler(name))
-        self._passage_statements(compiled)
+        insert, compiled = sqlite.insert if name == "sqlite" else postgresql.insert, Compiler(name)
         mine = string("agent_id")
-        self.drop_blocks = [
-            compiled(sa.delete(blocks).where(blocks.c.agent_id == mine)),
-            compiled(sa.delete(block_links).where(sa.or_(block_links.c.agent_id == mine, _reader == mine))),
-        ]
         self.drop_passages = [
             compiled(sa.delete(passages).where(passages.c.agent_id == mine)),
             compiled(sa.delete(passage_keepers).where(passage_keepers.c.agent_id == mine)),
         ]
-
-    def _block_statements(self, compiled: Compiler) -> None:
-        this = (blocks.c.agent_id == string("agent_id"), blocks.c.label == string("label"))
-        put = self._insert(blocks).values(row_params(blocks))
-        rest = {each: put.excluded[each] for each in ("content", "updated_at")}
-        put = put.on_conflict_do_update(index_elements=["agent_id", "label"], set_=rest)
-        self.put_block = compiled(put.returning(blocks.c.label))
-        self.lock_block = compiled(sa.select(blocks.c.label).where(*this).with_for_update())
-        self.drop_block = compiled(sa.delete(blocks).where(*this).returning(blocks.c.label))
-        links = sa.delete(block_links).where(
-            block_links.c.agent_id == string("agent_id"), block_links.c.label == string("label")
-        )
-        self.drop_links = compiled(links)
-        self.drop_link = compiled(links.where(_reader == string("reader_id")))
-        self.put_link = compiled(
-            self._insert(block_links).values(row_params(block_links)).on_conflict_do_nothing()
-        )
-
-    def _passage_statements(self, compiled: Compiler) -> None:
-        keeper = self._insert(passage_keepers).values(agent_id=string("agent_id"), stored=number("one"))
+        keeper = insert(passage_keepers).values(agent_id=string("agent_id"), stored=number("one"))
         counted = keeper.on_conflict_do_update(
             index_elements=["agent_id"], set_={"stored": passage_keepers.c.stored + 1}
         )
         self.count_passage = compiled(counted.returning(passage_keepers.c.number, passage_keepers.c.stored))
-        once = self._insert(passages).values(row_params(passages)).on_conflict_do_nothing()
+        once = insert(passages).values(row_params(passages)).on_conflict_do_nothing()
         self.insert_passage = compiled(once.returning(passages.c.id))
         indexed = {"rowid": number("place"), "coded": string("coded")}
-        self.is_indexed_apart = self._name == "sqlite"
+        self.is_indexed_apart = name == "sqlite"
         self.index_passage = compiled(sa.insert(passage_index).values(indexed))
-        this = (passages.c.agent_id == string("agent_id"), passages.c.id == string("id"))
-        self.drop_passage = compiled(sa.delete(passages).where(*this).returning(passages.c.id))
-        by_id = (passages.c.agent_id == string("agent_id"), passages.c.id == string("passage_id"))
-        vector = {"embedder": string("embedder"), "floats": sa.bindparam("floats", type_=sa.LargeBinary)}
-        self.set_vector = compiled(sa.update(passages).where(*by_id).values(vector))
-
-
-_reader = block_links.c.reader_id
 
 
 class MemoryQueries:

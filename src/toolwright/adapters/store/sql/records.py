@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
@@ -20,7 +19,6 @@ from toolwright.adapters.store.engine.program import (
     Driver,
     number,
     read_rows,
-    row_params,
     string,
 )
 from toolwright.core.agents.mind import Goal, Memory, Plan
@@ -121,28 +119,14 @@ RECORDS: dict[type[Record], Mapping[Any]] = {  # of each class
 }
 
 
-def owned_by(owner: str) -> list[type[Record]]:
-    """Return the classes of records with that field as their owner."""
-    return [kind for kind in RECORDS if kind.STORED.owner == owner]
-
-
 class RecordStatements:
     """Statements and queries about the records of one class, compiled for one dialect."""
 
     def __init__(self, kind: type[Record], name: DialectName) -> None:
         compiled, stored, records = Compiler(name), kind.STORED, RECORDS[kind]
-        table, key = records.table, records.table.primary_key.columns
+        table = records.table
         is_this = [table.c[each] == string(each) for each in stored.key]
         is_owned = table.c[stored.owner] == string(stored.owner)
-        insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        inserted = insert(table).values(row_params(table))
-        rest = [each.name for each in table.columns if each.name not in (*stored.key, *stored.kept)]
-        new = {each: inserted.excluded[each] for each in rest}
-        self.put = compiled(inserted.on_conflict_do_update(index_elements=list(stored.key), set_=new))
-        self.add = compiled(inserted.on_conflict_do_nothing().returning(*key))
-        self.drop = compiled(sa.delete(table).where(*is_this))
-        self.drop_existing = compiled(sa.delete(table).where(*is_this).returning(*key))
-        self.drop_owned = compiled(sa.delete(table).where(is_owned))
         self.one = compiled(records.query.where(*is_this))
         in_order = records.query.order_by(*[table.c[each] for each in stored.order])
         page = in_order.limit(number("limit")).offset(number("offset"))

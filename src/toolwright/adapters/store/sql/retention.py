@@ -16,6 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row, instant, micros
 from toolwright.adapters.store.engine.columns import Instant, metadata
+from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
@@ -27,10 +28,10 @@ from toolwright.adapters.store.engine.program import (
     statements,
     string,
 )
-from toolwright.adapters.store.sql.children import PENDING, requests, thread_values
+from toolwright.adapters.store.sql.children import thread_values
 from toolwright.adapters.store.sql.memory import passage_keepers, passages
 from toolwright.adapters.store.sql.messages import calls, message_versions, messages
-from toolwright.adapters.store.sql.records import RECORDS, mcp_tasks, owned_by
+from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.adapters.store.sql.spaces import reactions, space_messages
 from toolwright.adapters.store.sql.threads import (
     THREADS,
@@ -44,25 +45,14 @@ from toolwright.adapters.store.sql.threads import (
     sent_texts,
     steps,
     threads,
-    wakes,
 )
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.threads.thread import Thread
+from toolwright.core.value import owned_by
 
-SPACE, AGENT = "space:", "agent:"
 _Piece: TypeAlias = tuple[tuple[sa.ColumnElement[Any], ...], sa.ColumnElement[bool]]
 """The key of a table, and the condition of the rows that go with a deleted thread, space or agent."""
 _KEEP = "INSERT INTO kept_bytes VALUES (NEW.digest, NEW.thread_id) ON CONFLICT DO NOTHING"
-
-
-def space_note(space_id: str) -> str:
-    """Return the key of a deleted space in `dropped_threads`."""
-    return SPACE + space_id
-
-
-def agent_note(agent_id: str) -> str:
-    """Return the key of a deleted agent in `dropped_threads`."""
-    return AGENT + agent_id
 
 
 dropped_threads = sa.Table(
@@ -88,6 +78,8 @@ dropped_bytes = sa.Table(
     sa.Column("at", Instant(), nullable=False),
 )
 
+DROPPED_BYTES = Mapping(dropped_bytes, DroppedBytes)
+
 for trigger in (
     f"CREATE TRIGGER files_written AFTER INSERT ON files BEGIN {_KEEP}; END",
     f"CREATE TRIGGER files_rewritten AFTER UPDATE OF digest ON files BEGIN {_KEEP}; END",
@@ -102,60 +94,10 @@ class RetentionStatements:
     def __init__(self, name: DialectName) -> None:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
-        first = sa.select(threads.c.id).where(threads.c.id == string("thread_id"))
-        self._family = sa.select(family_of(first).c.id)
-        self._guards(compiled)
-        self._drops(compiled)
         self._sweeps(compiled)
         noted = self._insert(dropped_bytes).values(row_params(dropped_bytes))
         self.drop_bytes = compiled(
             noted.on_conflict_do_update(index_elements=["digest"], set_={"at": noted.excluded.at})
-        )
-        is_unchanged = sa.and_(
-            dropped_bytes.c.digest == string("digest"), dropped_bytes.c.at == number("seen")
-        )
-        self.forget_bytes = compiled(sa.delete(dropped_bytes).where(is_unchanged))
-
-    def _in_family(self, column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-        return column.in_(self._family)
-
-    def _guards(self, compiled: Compiler) -> None:
-        """Compile the queries that return a row if the thread tree must be kept."""
-        before = number("before")
-        at_work = threads.c.run_id.is_not(None)
-        self.at_work = compiled(
-            sa.select(threads.c.id).where(self._in_family(threads.c.id), at_work).limit(1)
-        )
-        young = sa.and_(self._in_family(threads.c.id), threads.c.created_at >= before)
-        ended = sa.or_(runs.c.completed_at >= before, runs.c.completed_at.is_(None))
-        self.reasons_to_stay = [
-            compiled(sa.select(threads.c.id).where(young).limit(1)),
-            compiled(sa.select(runs.c.id).where(self._in_family(runs.c.thread_id), ended).limit(1)),
-            compiled(sa.select(requests.c.id).where(self._in_family(requests.c.thread_id)).limit(1)),
-            compiled(sa.select(wakes.c.thread_id).where(self._in_family(wakes.c.thread_id)).limit(1)),
-        ]
-        its = sa.select(runs.c.id).where(self._in_family(runs.c.thread_id))
-        self.pending_threads = compiled(
-            sa.select(calls.c.thread_id).distinct().where(calls.c.run_id.in_(its), PENDING)
-        )
-
-    def _drops(self, compiled: Compiler) -> None:
-        """Compile the deletions. All return rows, so that they are executed in order."""
-        gone = sa.select(threads.c.id, number("at")).where(self._in_family(threads.c.id))
-        noted = self._insert(dropped_threads).from_select(["thread_id", "at"], gone).on_conflict_do_nothing()
-        self.note_threads = compiled(noted.returning(dropped_threads.c.thread_id))
-        of_family = self._in_family
-        self.drop_requests = compiled(
-            sa.delete(requests).where(of_family(requests.c.thread_id)).returning(requests.c.id)
-        )
-        self.drop_tasks = compiled(
-            sa.delete(mcp_tasks).where(of_family(mcp_tasks.c.thread_id)).returning(mcp_tasks.c.call_id)
-        )
-        self.drop_wakes = compiled(
-            sa.delete(wakes).where(of_family(wakes.c.thread_id)).returning(wakes.c.thread_id)
-        )
-        self.drop_threads = compiled(
-            sa.delete(threads).where(of_family(threads.c.id)).returning(threads.c.id)
         )
 
     def _sweeps(self, compiled: Compiler) -> None:

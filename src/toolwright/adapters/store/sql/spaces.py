@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import cache
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, read_text
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
@@ -20,7 +19,7 @@ from toolwright.adapters.store.engine.program import (
     statements,
     string,
 )
-from toolwright.adapters.store.sql.threads import NOT_OVER, counters, entities, inbox, runs, threads, wakes
+from toolwright.adapters.store.sql.threads import counters, entities, inbox, runs
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.limits import Page
 from toolwright.core.spaces import (
@@ -140,129 +139,7 @@ class SpaceStatements:
 
     def __init__(self, name: DialectName) -> None:
         self.numbers_later = name == "postgresql"  # SQLite has one writer, so its counter blocks no other
-        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
-        self._compiled = compiled = Compiler(name)
-        self._space_statements(compiled)
-        self._member_statements(compiled)
-        self._message_statements(compiled)
-        self._delivery_statements(compiled)
-        self._event_statements(compiled)
-
-    def _space_statements(self, compiled: Compiler) -> None:
-        by_id = spaces.c.id == string("space_id")
-        once = self._insert(spaces).values(row_params(spaces)).on_conflict_do_nothing()
-        self.insert_space = compiled(once.returning(spaces.c.id))
-        changed = {
-            name: sa.bindparam(name, type_=sa.Text)
-            for name in ("name", "description", "metadata", "delivery")
-        }
-        self.save_space = compiled(
-            sa.update(spaces)
-            .where(by_id, spaces.c.updated_at == number("seen"))
-            .values(**changed, updated_at=number("updated_at"))
-            .returning(spaces.c.id)
-        )
-        self.drop_space = compiled(sa.delete(spaces).where(by_id).returning(spaces.c.id))
-        self.drop_members_of_space = compiled(
-            sa.delete(members).where(members.c.space_id == string("space_id"))
-        )
-        count = sa.update(spaces).where(by_id).values(seq=spaces.c.seq + 1).returning(spaces.c.seq)
-        self.count_message = compiled(count)
-        self.count_message_for = compiled(count.where(spaces.c.revision == number("revision")))
-        revise = (
-            sa.update(spaces).where(by_id).values(revision=spaces.c.revision + 1).returning(spaces.c.revision)
-        )
-        self.revise = compiled(revise)
-        self.revise_seen = compiled(revise.where(spaces.c.revision == number("revision")))
-
-    def _member_statements(self, compiled: Compiler) -> None:
-        by_key = sa.and_(members.c.space_id == string("space_id"), members.c.entity_id == string("entity_id"))
-        put = self._insert(members).values(row_params(members))
-        key = [members.c.space_id, members.c.entity_id]
-        self.put_member = compiled(
-            put.on_conflict_do_update(index_elements=key, set_={"role": put.excluded.role}).returning(
-                members.c.entity_id  # returned, so that the unit's later effects see the row
-            )
-        )
-        self.join = compiled(put.on_conflict_do_nothing().returning(members.c.entity_id))
-        self.drop_member = compiled(sa.delete(members).where(by_key).returning(members.c.entity_id))
-        farther = sa.case((members.c.read_seq < number("seq"), number("seq")), else_=members.c.read_seq)
-        self.mark_read = compiled(
-            sa.update(members).where(by_key).values(read_seq=farther).returning(members.c.read_seq)
-        )
-        of_entity = sa.select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
-        self.memberships = compiled(of_entity.order_by(members.c.space_id))
-
-    def _message_statements(self, compiled: Compiler) -> None:
-        by_id = sa.and_(space_messages.c.id == string("id"), space_messages.c.space_id == string("space_id"))
-        self.insert_message = compiled(sa.insert(space_messages).values(row_params(space_messages)))
-        self.find_message = compiled(sa.select(space_messages).where(by_id))
-        self.edit_message = compiled(
-            sa.update(space_messages)
-            .where(by_id)
-            .values(
-                content=string("content"),
-                metadata=string("metadata"),
-                edited_at=number("edited_at"),
-            )
-            .returning(space_messages.c.seq)
-        )
-        self.drop_message = compiled(sa.delete(space_messages).where(by_id).returning(space_messages.c.id))
-        self.lock_message = compiled(sa.select(space_messages.c.id).where(by_id).with_for_update())
-        self.drop_reactions = compiled(sa.delete(reactions).where(reactions.c.message_id == string("id")))
-        once = self._insert(reactions).values(row_params(reactions)).on_conflict_do_nothing()
-        self.insert_reaction = compiled(once.returning(reactions.c.emoji))
-        this = sa.and_(
-            reactions.c.message_id == string("message_id"),
-            reactions.c.entity_id == string("entity_id"),
-            reactions.c.emoji == string("emoji"),
-        )
-        self.drop_reaction = compiled(sa.delete(reactions).where(this).returning(reactions.c.emoji))
-
-    def _delivery_statements(self, compiled: Compiler) -> None:
-        """Compile statements that deliver events to the queued run of a thread, or to a new run; see `Delivery`."""
-        self.lock_threads = cache(self._lock_threads)
-        once = self._insert(threads).values(row_params(threads)).on_conflict_do_nothing()
-        self.insert_home = compiled(once.returning(threads.c.id))
-        idle, at_work = threads.c.run_id.is_(None), threads.c.begun
-        allocates = sa.or_(idle, sa.and_(at_work, threads.c.next_run_id.is_(None)))
-        promised = sa.func.coalesce(threads.c.next_run_id, string("new_run"))
-        self.deliver = compiled(
-            sa.update(threads)
-            .where(threads.c.id == string("thread_id"), NOT_OVER)
-            .values(
-                posted=threads.c.posted + 1,
-                ev=threads.c.ev + sa.case((allocates, 1), else_=0),
-                run_id=sa.func.coalesce(threads.c.run_id, string("new_run")),
-                next_run_id=sa.case((sa.and_(~idle, at_work), promised), else_=threads.c.next_run_id),
-            )
-            .returning(
-                sa.case((threads.c.begun, threads.c.next_run_id), else_=threads.c.run_id),
-                threads.c.posted,
-                threads.c.ev,
-            )
-        )
-        self.enter = compiled(
-            sa.update(threads)
-            .where(threads.c.id == string("thread_id"))
-            .values(space_id=string("space_id"))
-            .returning(threads.c.id)
-        )
-        timer = self._insert(wakes).values(thread_id=string("name"), due=number("due"), gen=number("gen"))
-        self.set_timer = compiled(
-            timer.on_conflict_do_update(
-                index_elements=[wakes.c.thread_id],
-                set_={"due": timer.excluded.due, "gen": wakes.c.gen + 1},
-            )
-        )
-        self.drop_timer = compiled(sa.delete(wakes).where(wakes.c.thread_id == string("name")))
-
-    def _lock_threads(self, count: int) -> Statement:
-        """Return the statement that locks `count` threads in the order of their ids."""
-        ids = sa.or_(*[threads.c.id == string(f"id_{i}") for i in range(count)])
-        return self._compiled(sa.select(threads.c.id).where(ids).order_by(threads.c.id).with_for_update())
-
-    def _event_statements(self, compiled: Compiler) -> None:
+        compiled = Compiler(name)
         self.count_events = compiled(
             sa.update(counters)
             .where(counters.c.name == EVENTS)

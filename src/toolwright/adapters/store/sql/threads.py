@@ -12,7 +12,7 @@ from toolwright.adapters.store.engine.columns import Instant, Json, metadata, on
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.env.env import EnvKind, EnvRow, EnvType
 from toolwright.core.files import File, fold
-from toolwright.core.journal.units import Node, Wake
+from toolwright.core.journal.units import Node, SignedOut
 from toolwright.core.json_value import JSON, dumps, dumps_unescaped
 from toolwright.core.spaces import Entity, EntityType
 from toolwright.core.threads.child import ENDED, ChildEnd, Link, link_from_json, link_json
@@ -20,7 +20,7 @@ from toolwright.core.threads.compaction import Cause, Compaction, ReadingSide, S
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus, InboxType
 from toolwright.core.threads.run import QueuedCall, Run, RunStatus, Side, Step, StopReason, Usage
-from toolwright.core.threads.thread import Thread
+from toolwright.core.threads.thread import Thread, Wake
 
 files = Table(
     "files",
@@ -373,5 +373,6 @@ commits = sa.Table(
 
 INBOX = Mapping(inbox, InboxEvent)
 WAKES = Mapping(wakes, Wake)
+SIGN_OUTS = Mapping(sign_outs, SignedOut)
 NODES = Mapping(nodes, Node)
 EVENTS = Mapping(events, Event)

@@ -14,7 +14,7 @@ from sys import maxsize
 from typing import TypeAlias, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Row, size_of
-from toolwright.adapters.store.engine.outcome import GuardFailed, Publish, UnitResult
+from toolwright.adapters.store.engine.outcome import Publish, UnitResult
 from toolwright.adapters.store.engine.program import (
     Attempt,
     DialectName,
@@ -28,8 +28,7 @@ from toolwright.adapters.store.engine.program import (
     is_page,
     statements,
 )
-from toolwright.adapters.store.programs.advance import is_plain, write_plain
-from toolwright.adapters.store.programs.units import program
+from toolwright.adapters.store.sql.advance import is_plain, program, write_plain
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sqlite.file import (
     NOTICE_SECONDS,
@@ -41,6 +40,7 @@ from toolwright.adapters.store.sqlite.file import (
     set_patience,
 )
 from toolwright.core.errors import StoreError, Unwritable
+from toolwright.core.journal.rows import GuardFailed
 from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
 from toolwright.core.limits import PAGE_BYTES
 from toolwright.core.text import sentence

@@ -1,6 +1,6 @@
 """Programs of a worker's units: everything that advances a thread, protected by its fencing token."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -15,21 +15,22 @@ from toolwright.adapters.store.engine.codecs import (
 from toolwright.adapters.store.engine.late_results import pending_calls
 from toolwright.adapters.store.engine.outcome import NOTHING, UnitResult, numbered
 from toolwright.adapters.store.engine.program import Attempt, Op, Program, Statement, StatementBatch, behind
-from toolwright.adapters.store.programs.children import wake_askers
-from toolwright.adapters.store.programs.parts import (
-    insert,
-    leaving,
+from toolwright.adapters.store.rules.effects import perform
+from toolwright.adapters.store.rules.parts import (
+    leave,
     lock,
     new_files,
+    wake_askers,
     without_orphans,
     write_env,
     write_files,
 )
-from toolwright.adapters.store.programs.spaces import perform
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGES
+from toolwright.adapters.store.sql.programs import as_op, other_program, translated
 from toolwright.adapters.store.sql.statements import SAVED_COLUMNS, Statements
 from toolwright.adapters.store.sql.threads import EVENTS, RUNS, STEPS
-from toolwright.core.journal.units import Advance, Answer, Claim, Committed, Result, Takeover
+from toolwright.core.journal.rows import Delete
+from toolwright.core.journal.units import Advance, Answer, Claim, Committed, Result, Takeover, Unit
 from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.run import Run
 
@@ -48,7 +49,12 @@ class Ops(NamedTuple):  # a tuple, because every commit of a worker creates one
     leaving: int
 
 
-def advance(unit: Advance, sql: Statements) -> Program:
+def program(unit: Unit, sql: Statements) -> Program:
+    """Return the unit as a program."""
+    return _advance(unit, sql) if isinstance(unit, Advance) else other_program(unit, sql)
+
+
+def _advance(unit: Advance, sql: Statements) -> Program:
     """Commit a worker's unit, starting with its fence. First checks whether an agent will read late results."""
     alone = not (unit.effects or unit.env)
     ops, rows, done = _ops(unit, sql), list[Row](), NOTHING
@@ -57,15 +63,15 @@ def advance(unit: Advance, sql: Statements) -> Program:
             answered = Op(sql.agents.answered, {"thread_id": unit.thread_id}, "agent")
             rows = (yield Attempt(ops=behind(answered, ops.all)))[1:]
         if not rows:
-            unit = yield from without_orphans(unit, sql)
+            unit = yield from translated(without_orphans(unit), sql)
             ops, alone = _ops(unit, sql), False
     if alone:
         rows = rows or (yield StatementBatch(ops=ops.all))
     else:
-        yield from lock(unit.effects, unit.thread_id, sql)
+        yield from translated(lock(unit.effects, unit.thread_id), sql)
         rows = yield ops.all
-        yield from wake_askers(unit.env, unit, sql)
-        done = yield from perform(unit.effects, unit, sql)
+        yield from translated(wake_askers(unit.env, unit), sql)
+        done = yield from translated(perform(unit.effects, unit), sql)
     ev, posted = rows[FENCE]
     run = unit.run
     answer = Committed(
@@ -97,22 +103,23 @@ def _ops(unit: Advance, sql: Statements) -> Ops:
     if run.over:
         ops.append(_all_read(unit, sql))
     if unit.files:
-        ops += new_files(unit.files, sql)
+        ops += [as_op(each, sql) for each in new_files(unit.files)]
     place = len(ops)
     if unit.leaving is not None:
-        ops.append(leaving(thread_id, unit.leaving, sql))
+        ops.append(as_op(leave(thread_id, unit.leaving), sql))
     if unit.files or unit.env:
-        ops += [*write_files(thread_id, unit.files, sql), *write_env(unit.env, sql)]
+        written = [*write_files(thread_id, unit.files), *write_env(unit.env)]
+        ops += [as_op(each, sql)._replace(again=isinstance(each, Delete)) for each in written]
     if unit.calls or unit.nested:
         ops.append(_new_calls(unit, sql))
     if unit.dropped or unit.edited:
         ops += _rewritten(unit, sql)
     if unit.messages:
-        ops.append(insert(sql.insert_message, _message_rows(unit, sql)))
+        ops.append(_insert(sql.insert_message, _message_rows(unit, sql)))
     if unit.step is not None:
         ops.append(Op(sql.insert_step, STEPS.values(sql.insert_step)(unit.step)))
     if unit.events:
-        ops.append(insert(sql.insert_event, _event_rows(unit, sql, 0), {"base": (FENCE, 0)}))
+        ops.append(_insert(sql.insert_event, _event_rows(unit, sql, 0), {"base": (FENCE, 0)}))
     return Ops(ops, saved, place)
 
 
@@ -150,7 +157,7 @@ def write_plain(unit: Advance, sql: Statements, run: RunOp, append: Append) -> U
 
 def _new_calls(unit: Advance, sql: Statements) -> Op:
     row = CALLS.values(sql.insert_call)
-    return insert(sql.insert_call, [row(call) for call in (*unit.calls, *unit.nested)])
+    return _insert(sql.insert_call, [row(call) for call in (*unit.calls, *unit.nested)])
 
 
 def _rewritten(unit: Advance, sql: Statements) -> list[Op]:
@@ -279,3 +286,12 @@ def _move_params(thread_id: str, change: CallChange) -> Params:
 def _message_rows(unit: Advance, sql: Statements) -> list[Values]:
     row, thread_id = MESSAGES.values(sql.insert_message, "thread_id", "seq"), unit.thread_id
     return [row(message, thread_id, seq) for seq, message in enumerate(unit.messages, unit.seq + 1)]
+
+
+def _insert(
+    statement: Statement,
+    params: Sequence[Params | Values],
+    given: Mapping[str, tuple[int, int]] | None = None,
+) -> Op:
+    """Return one op that inserts all of these rows. There must be at least one."""
+    return Op(statement, params[0], None, params[1:], given)

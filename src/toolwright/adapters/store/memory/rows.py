@@ -1,0 +1,378 @@
+"""Row operations in memory: the rows of each class in a dictionary by key, and a log that undoes a refused unit."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from toolwright.core.agents.memory import PassageRow
+from toolwright.core.env.env import EnvRow
+from toolwright.core.files import File
+from toolwright.core.journal.agent_effects import AGENT
+from toolwright.core.journal.retention import DroppedBytes
+from toolwright.core.journal.rows import (
+    Add,
+    Archive,
+    Batch,
+    Clear,
+    Delete,
+    Descendants,
+    Find,
+    Guard,
+    GuardFailed,
+    Move,
+    OneOf,
+    Operation,
+    PendingCalls,
+    Publish,
+    Put,
+    Rule,
+    Sweep,
+    Tell,
+    Test,
+    Where,
+    matches,
+    new_value,
+)
+from toolwright.core.journal.space_effects import SPACE
+from toolwright.core.spaces import Member, Reaction, SpaceMessage
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.compaction import Compaction, SentText
+from toolwright.core.threads.event import Event, RunEvents
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message, MessageVersion
+from toolwright.core.threads.run import Run, Step
+from toolwright.core.threads.thread import Thread, ThreadValue
+from toolwright.core.value import Record, changed, key_of, owned_by
+
+R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+Key: TypeAlias = tuple[Any, ...]  # values of the fields of the key
+_Back: TypeAlias = tuple[Callable[..., object], *tuple[Any, ...]]  # what undoes a change, with its arguments
+
+
+_GROUPED: Mapping[type[Record], tuple[str, ...]] = {Call: ("run_id",), Member: ("entity_id",)}
+"""Further fields, besides the owner, by whose value rows are found. They never change."""
+_OPEN: Mapping[type[Record], frozenset[str]] = {
+    InboxEvent: frozenset({"pending", "processing"}),
+    Call: frozenset({"pending"}),
+}
+"""Statuses of the rows of a thread that are also in a group of their own, `open_in`."""
+_OF_THREAD = (Message, MessageVersion, InboxEvent, File, ThreadValue, Compaction, SentText, Call)
+"""Classes of the rows that are deleted with a thread, in addition to its runs, steps and values."""
+
+
+class Table(Generic[R]):
+    """The rows of a class by key, and the keys of the rows of a group."""
+
+    def __init__(self, kind: type[R], log: list[_Back]) -> None:
+        self.rows: dict[Key, R] = {}
+        self._key, self._unique, self._log = kind.STORED.key, kind.STORED.unique, log
+        self._groups: dict[str, dict[object, dict[Key, None]]] = {}
+        self._fixed: list[tuple[bool, Callable[[Any], object], dict[object, dict[Key, None]]]] = []
+        for name in (kind.STORED.owner, *_GROUPED.get(kind, ())):
+            if name:
+                keys = self._groups[name] = {}
+                is_key = name in self._key
+                of = itemgetter(self._key.index(name)) if is_key else attrgetter(name)
+                self._fixed.append((is_key, of, keys))
+        self._open = _OPEN.get(kind)
+        self._open_in: dict[object, dict[Key, None]] = {}
+        if self._open:
+            self._groups["open_in"] = self._open_in
+
+    def get(self, *key: object) -> R | None:
+        """Return the row with that key."""
+        return self.rows.get(key)
+
+    def of(self, name: str, value: object) -> list[R]:
+        """Return the rows of a group, in the order in which they were inserted."""
+        rows = self.rows
+        return [rows[key] for key in self._groups[name].get(value, ())]
+
+    def put(self, key: Key, row: R) -> None:
+        """Insert or replace a row."""
+        rows = self.rows
+        old = rows.get(key)
+        rows[key] = row
+        self._log.append((self.restore, key, old))
+        if old is None:
+            for is_key, of, keys in self._fixed:
+                keys.setdefault(of(key if is_key else row), {})[key] = None
+        status = self._open
+        if status and (row.status in status or (old is not None and old.status in status)):  # type: ignore[attr-defined]  # only rows with a status
+            self._open_or_close(key, old, row)
+
+    def drop(self, key: Key) -> R | None:
+        """Delete a row, if it exists."""
+        old = self.rows.get(key)
+        if old is not None:
+            self._log.append((self.restore, key, old))
+            self.restore(key, None)
+        return old
+
+    def is_taken(self, row: R) -> bool:
+        """Return whether another row has the key of this one, or the same value of a unique field."""
+        if key_of(row) in self.rows:
+            return True
+        for name in self._unique:
+            value = getattr(row, name)
+            if value is not None and any(getattr(each, name) == value for each in self.rows.values()):
+                return True
+        return False
+
+    def select(self, where: Where) -> list[tuple[Key, R]]:
+        """Return the rows that meet the conditions, with their keys."""
+        if isinstance(where, tuple):
+            return [*{key: (key, row) for each in where for key, row in self.select(each)}.values()]
+        keys, known = self._candidates(where)
+        rest = {name: each for name, each in where.items() if name not in known}
+        rows = self.rows
+        return [(key, rows[key]) for key in keys if key in rows and matches(rows[key], rest)]
+
+    def _candidates(self, where: Mapping[str, object]) -> tuple[Iterable[Key], Sequence[str]]:
+        """Return keys among which the rows are, and the names of the conditions that these all meet."""
+        if all(name in where and not isinstance(where[name], Test) for name in self._key):
+            return [tuple([where[name] for name in self._key])], self._key
+        first = where.get(self._key[0])
+        if isinstance(first, OneOf) and len(self._key) == 1:
+            return [(value,) for value in first.values], self._key
+        for name, keys in self._groups.items():
+            wanted = where.get(name)
+            if isinstance(wanted, str):
+                return [*keys.get(wanted, ())], (name,)
+            if isinstance(wanted, OneOf):
+                return [key for value in wanted.values for key in keys.get(value, ())], (name,)
+        return [*self.rows], ()
+
+    def restore(self, key: Key, row: R | None) -> None:
+        """Write the row that was there before, or delete the row if there was none."""
+        old = self.rows.pop(key, None)
+        if row is not None:
+            self.rows[key] = row
+        some = old if row is None else row
+        if some is not None and (old is None or row is None):
+            for is_key, of, keys in self._fixed:
+                _regroup(keys, key, of(key if is_key else some), is_in=row is not None)
+        if self._open is not None:
+            self._open_or_close(key, old, row)
+
+    def _open_or_close(self, key: Key, old: Any, row: Any) -> None:  # rows with a status and a thread
+        if old is not None and old.status in (self._open or ()):
+            _regroup(self._open_in, key, old.thread_id, is_in=False)
+        if row is not None and row.status in (self._open or ()):
+            _regroup(self._open_in, key, row.thread_id, is_in=True)
+
+
+def _regroup(keys: dict[object, dict[Key, None]], key: Key, value: object, *, is_in: bool) -> None:
+    group = keys.setdefault(value, {})
+    if is_in:
+        group[key] = None
+        return
+    group.pop(key, None)
+    if not group:
+        del keys[value]
+
+
+class MemoryRows:
+    """All rows of a journal, its events and counters.
+
+    `log` has what undoes each change of a unit; it is emptied when a unit begins.
+    """
+
+    def __init__(self) -> None:
+        self.log: list[_Back] = []
+        self._tables: dict[type[Record], Table[Any]] = {}  # of each class
+        self.events: defaultdict[str, list[RunEvents]] = defaultdict(list)
+        self.space_events: list[Event] = []
+        self.digests: defaultdict[str, set[str]] = defaultdict(set)
+        self._last_space_event = self._last_place = 0
+        # tables of a worker's units, which need no search for them
+        self.threads, self.runs, self.steps = self.of(Thread), self.of(Run), self.of(Step)
+        self.calls, self.messages, self.inbox = self.of(Call), self.of(Message), self.of(InboxEvent)
+
+    def of(self, kind: type[R]) -> Table[R]:
+        """Return the rows of a class."""
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = Table(kind, self.log)
+        return table
+
+    def undo(self) -> None:
+        """Undo all changes since the unit began."""
+        for back, *arguments in reversed([*self.log]):
+            back(*arguments)
+        self.log.clear()
+
+    def run(self, rule: Rule[T]) -> T:
+        """Execute a rule and return its result."""
+        try:
+            operations = next(rule)
+            while True:
+                if isinstance(operations, Operation):
+                    operations = rule.send(self.perform(operations))
+                else:
+                    every = operations.operations if isinstance(operations, Batch) else operations
+                    operations = rule.send([next(iter(self.perform(each)), None) for each in every])
+        except StopIteration as stop:
+            return cast("T", stop.value)
+
+    def perform(self, operation: Operation) -> list[Any]:  # rows of any class
+        """Execute one operation and return its rows."""
+        match operation:
+            case Put():
+                self._put(operation)
+                return []
+            case Add(record=record, guard=guard):
+                return self._add(record, guard)
+            case Delete(kind=kind, key=key, guard=guard):
+                old = self.of(kind).drop(key)
+                return _counted([] if old is None else [old], guard)
+            case Find(kind=kind, order=order):
+                rows = [row for _, row in self.of(kind).select(operation.where)]
+                if order:
+                    rows.sort(key=lambda row: [getattr(row, name) for name in order])
+                return _counted(rows[: operation.limit], operation.guard)
+            case Move():
+                return self._move(operation)
+            case Clear(kind=kind, guard=guard):
+                table = self.of(kind)
+                return _counted([table.drop(key) for key, _ in table.select(operation.where)], guard)
+            case Tell(events=events):
+                self.tell(cast("RunEvents", events))
+                return []
+            case _:
+                return self._special(operation)
+
+    def tell(self, events: RunEvents) -> None:
+        """Insert events of a thread."""
+        stored = self.events[events.thread_id]
+        stored.append(events)
+        self.log.append((stored.pop,))
+
+    def children(self, thread_id: str) -> list[Thread]:
+        """Return the children of the thread, oldest first."""
+        return sorted(self.of(Thread).of("parent_id", thread_id), key=lambda row: (row.created_at, row.id))
+
+    def lineage(self, thread_id: str) -> list[Thread]:
+        """Return the ancestors of the thread, nearest first."""
+        above, row = list[Thread](), self.of(Thread).get(thread_id)
+        while row is not None and row.parent_id is not None:
+            row = self.of(Thread).get(row.parent_id)
+            above += [] if row is None else [row]
+        return above
+
+    def descendants(self, thread_id: str) -> list[str]:
+        """Return the ids of all descendants of the thread."""
+        ids = [row.id for row in self.children(thread_id)]
+        return [*ids, *[each for child in ids for each in self.descendants(child)]]
+
+    def write_file(self, file: File) -> None:
+        """Write a file. A thread keeps the bytes of all its files, since messages can refer to them."""
+        self.of(File).put(key_of(file), file)
+        self.digests[file.thread_id].add(file.digest)
+
+    def _put(self, operation: Put) -> None:
+        record = operation.record
+        table, key = self.of(type(record)), key_of(record)
+        stored = table.rows.get(key)
+        if stored is not None:
+            kept = {name: getattr(stored, name) for name in record.STORED.kept}
+            kept |= {name: new_value(stored, name, each) for name, each in operation.merged.items()}
+            record = changed(record, **kept) if kept else record
+        if isinstance(record, File):
+            self.write_file(record)
+        else:
+            table.put(key, record)
+
+    def _add(self, record: Record, guard: Guard | None) -> list[Record]:
+        table = self.of(type(record))
+        if table.is_taken(record):
+            return _counted([], guard)
+        if isinstance(record, File):
+            self.write_file(record)
+        else:
+            table.put(key_of(record), record)
+        return [record]
+
+    def _move(self, operation: Move) -> list[Any]:
+        table, rows = self.of(operation.kind), list[Record]()
+        for key, row in table.select(operation.where):
+            new = {name: new_value(row, name, each) for name, each in operation.fields.items()}
+            rows.append(changed(row, **new))
+            table.put(key, rows[-1])
+        return _counted(rows, operation.guard)
+
+    def _special(self, operation: Operation) -> list[Any]:
+        match operation:
+            case Archive(passage=passage, vector=vector):
+                self._last_place += 1
+                row = PassageRow(
+                    place=self._last_place, agent_id=passage.agent_id, id=passage.id, passage=passage
+                )
+                if vector is not None:
+                    row = changed(row, embedder=vector.embedder, floats=vector.floats)
+                return self._add(row, "duplicate")
+            case Sweep(note=note):
+                self._sweep(operation, note)
+                return []
+            case Publish(events=events):
+                return self._publish(events)
+            case Descendants(thread_id=thread_id):
+                return self.descendants(thread_id)
+            case PendingCalls():
+                return self._pending_calls(operation)
+            case _:  # nobody else writes, and rows of deleted threads are not left
+                return []
+
+    def _pending_calls(self, wanted: PendingCalls) -> list[Call]:
+        threads, calls = self.of(Thread).rows.values(), self.of(Call)
+        if wanted.agent_id is not None:
+            ids = [row.id for row in threads if row.answering == wanted.agent_id]
+        else:
+            ids = [str(wanted.thread_id)]
+            ids += self.descendants(ids[0]) if wanted.family else []
+        return [call for thread_id in ids for call in calls.of("open_in", thread_id)]
+
+    def _publish(self, events: Sequence[Event]) -> list[Event]:
+        first = self._last_space_event + 1
+        numbered = [changed(event, n=n) for n, event in enumerate(events, first)]
+        self.log.append((self._unpublish, len(self.space_events)))
+        self.space_events += numbered
+        self._last_space_event += len(numbered)
+        return numbered
+
+    def _unpublish(self, length: int) -> None:
+        self._last_space_event -= len(self.space_events) - length
+        del self.space_events[length:]
+
+    def _sweep(self, operation: Sweep, note: str) -> None:
+        """Delete the rows of a deleted thread, space or agent at once, because that is fast in memory."""
+        if note.startswith(AGENT):
+            self._drop(PassageRow, "agent_id", note.removeprefix(AGENT))
+        elif note.startswith(SPACE):
+            for message in self._drop(SpaceMessage, "space_id", note.removeprefix(SPACE)):
+                self._drop(Reaction, "message_id", message.id)
+        else:
+            for kind in (*_OF_THREAD, *owned_by("thread_id")):
+                self._drop(kind, "thread_id", note)
+            self._drop(EnvRow, "owner", note)
+            for run in self._drop(Run, "thread_id", note):
+                self._drop(Step, "run_id", run.id)
+            self.events.pop(note, None)
+            for digest in self.digests.pop(note, ()):
+                self._put(Put(record=DroppedBytes(digest=digest, at=operation.at)))
+
+    def _drop(self, kind: type[R], name: str, value: str) -> list[R]:
+        table = self.of(kind)
+        rows = table.select({name: value})
+        for key, _ in rows:
+            table.drop(key)
+        return [row for _, row in rows]
+
+
+def _counted(rows: list[Any], guard: Guard | None) -> list[Any]:
+    """Return the rows. With a guard there must be one."""
+    if guard is not None and len(rows) != 1:
+        raise GuardFailed(guard)
+    return rows

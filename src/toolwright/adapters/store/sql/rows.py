@@ -1,0 +1,312 @@
+"""SQL of row operations: statements derived from the operations, compiled when one of their kind is first used.
+
+A new kind of row is a class with `STORED`, its table and mapping in a module of this folder, and an entry of `ROWS`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from toolwright.adapters.store.engine.codecs import Params, Row
+from toolwright.adapters.store.engine.mapping import Mapping
+from toolwright.adapters.store.engine.program import (
+    Compiler,
+    DialectName,
+    Op,
+    RowQuery,
+    Statement,
+    row_params,
+)
+from toolwright.adapters.store.sql.agents import AGENT_HEADS, AGENT_REVISIONS, MCP_DEFINITIONS
+from toolwright.adapters.store.sql.children import ASKED, REQUESTS, THREAD_VALUES
+from toolwright.adapters.store.sql.memory import BLOCK_LINKS, OWN_BLOCKS, PASSAGE_ROWS
+from toolwright.adapters.store.sql.messages import CALLS, MESSAGES
+from toolwright.adapters.store.sql.records import RECORDS
+from toolwright.adapters.store.sql.retention import DROPPED_BYTES
+from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_MESSAGES, SPACES
+from toolwright.adapters.store.sql.threads import (
+    COMPACTIONS,
+    ENTITIES,
+    ENV,
+    FILES,
+    INBOX,
+    RUNS,
+    SENT_TEXTS,
+    SIGN_OUTS,
+    THREADS,
+    WAKES,
+)
+from toolwright.core.journal.rows import (
+    Add,
+    Beyond,
+    Clear,
+    Delete,
+    Find,
+    If,
+    Least,
+    More,
+    Most,
+    Move,
+    NoneOf,
+    Not,
+    Once,
+    OneOf,
+    Put,
+    UpTo,
+    Where,
+)
+from toolwright.core.value import Record
+
+ROWS: dict[type[Record], Mapping[Any]] = {  # of each class
+    each.kind: each
+    for each in (
+        *(THREADS, RUNS, CALLS, INBOX, MESSAGES, FILES, ENV, WAKES, COMPACTIONS, SENT_TEXTS, THREAD_VALUES),
+        *(SPACES, MEMBERS, SPACE_MESSAGES, REACTIONS, ENTITIES, REQUESTS, ASKED),
+        *(AGENT_HEADS, AGENT_REVISIONS, SIGN_OUTS, DROPPED_BYTES),
+        *(OWN_BLOCKS, BLOCK_LINKS, PASSAGE_ROWS, MCP_DEFINITIONS, *RECORDS.values()),
+    )
+}
+
+_Condition: TypeAlias = tuple[str, str, int]  # the column, the test, and its number of values
+_Conditions: TypeAlias = tuple[
+    tuple[_Condition, ...], ...
+]  # alternatives, each of conditions that must all hold
+_Shape: TypeAlias = tuple[
+    Any, ...
+]  # how a column changes: a word, and for `If` its conditions and two shapes
+_Column: TypeAlias = sa.ColumnElement[Any]  # of any type
+Described: TypeAlias = Put | Add | Delete | Find | Move | Clear
+
+
+class _Description:
+    """The shape of an operation, which is the key of its statement, and its values in the order of the parameters."""
+
+    def __init__(self, kind: type[Record]) -> None:
+        self._rows = ROWS[kind]
+        self.values: Params = {}
+
+    def conditions(self, where: Where) -> _Conditions:
+        every = where if isinstance(where, tuple) else (where,)
+        return tuple([tuple([self._condition(*each) for each in one.items()]) for one in every])
+
+    def change(self, column: str, change: object) -> _Shape:
+        match change:
+            case More(by=0):
+                return ("stored",)
+            case If(when=when, then=then, other=other):
+                return ("if", self.conditions(when), self.change(column, then), self.change(column, other))
+            case More(by=value) | Once(value=value) | Least(value=value) | Most(value=value):
+                self._add(column, value)
+                return (type(change).__name__,)
+            case None:
+                return ("null",)
+            case value:
+                self._add(column, value)
+                return ("value",)
+
+    def _condition(self, column: str, test: object) -> _Condition:
+        values: Sequence[object]
+        match test:
+            case OneOf(values=values) | NoneOf(values=values):
+                pass
+            case Not(value=value) | UpTo(value=value) | Beyond(value=value):
+                values = () if value is None else (value,)
+            case value:
+                values = () if value is None else (value,)
+        for value in values:
+            self._add(column, value)
+        is_test = isinstance(test, OneOf | NoneOf | Not | UpTo | Beyond)
+        return column, type(test).__name__ if is_test else "", len(values)
+
+    def _add(self, column: str, value: object) -> None:
+        self.values[f"v{len(self.values)}"] = self._rows.encode(column, value)
+
+
+class _Clauses:
+    """The clauses of a statement, with the parameters that a description has numbered."""
+
+    def __init__(self, table: sa.Table) -> None:
+        self._table = table
+        self._count = 0
+
+    def conditions(self, alternatives: _Conditions) -> sa.ColumnElement[bool]:
+        every = [sa.and_(*[self._condition(*each) for each in one]) for one in alternatives]
+        return every[0] if len(every) == 1 else sa.or_(*every)
+
+    def change(self, column: str, shape: _Shape) -> _Column:
+        stored = self._table.c[column]
+        match shape:
+            case ("stored",):
+                return stored
+            case ("null",):
+                return sa.null()
+            case ("if", when, then, other):
+                condition = self.conditions(when)
+                return sa.case((condition, self.change(column, then)), else_=self.change(column, other))
+            case _:
+                return self._value(str(shape[0]), stored, self._next(column))
+
+    def _value(self, word: str, stored: _Column, value: _Column) -> _Column:
+        match word:
+            case "More":
+                return stored + value
+            case "Once":
+                return sa.func.coalesce(stored, value)
+            case "Least":
+                return sa.case((value < stored, value), else_=stored)
+            case "Most":
+                return sa.case((value > stored, value), else_=stored)
+            case _:
+                return value
+
+    def _condition(self, column: str, test: str, count: int) -> sa.ColumnElement[bool]:
+        stored, values = self._table.c[column], [self._next(column) for _ in range(count)]
+        match test, values:
+            case "OneOf", _:
+                return stored.in_(values)
+            case "NoneOf", _:
+                return sa.and_(*[stored.is_distinct_from(each) for each in values])
+            case "Not", []:
+                return stored.is_not(None)
+            case "Not", [value]:
+                return stored.is_distinct_from(value)
+            case "UpTo", [value]:
+                return stored <= value
+            case "Beyond", [value]:
+                return sa.or_(stored.is_(None), stored > value)
+            case _, []:
+                return stored.is_(None)
+            case _:
+                return stored == values[0]
+
+    def _next(self, column: str) -> _Column:
+        self._count += 1
+        return sa.bindparam(f"v{self._count - 1}", type_=self._table.c[column].type)
+
+
+class RowStatements:
+    """Row operations as operations of one dialect."""
+
+    def __init__(self, name: DialectName) -> None:
+        self._compiled = Compiler(name)
+        self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
+        self._known: dict[_Shape, Statement] = {}
+
+    def op(self, operation: Described) -> Op:
+        """Return the operation with its statement."""
+        match operation:
+            case Put(record=record, merged=merged):
+                kind = type(record)
+                new = _Description(kind)
+                shapes = tuple([(name, new.change(name, each)) for name, each in merged.items()])
+                statement = self._statement(("put", kind, shapes), self._put)
+                return Op(statement, {**ROWS[kind].params(record), **new.values})
+            case Add(record=record, guard=guard):
+                statement = self._statement(("add", type(record)), self._add)
+                return Op(statement, ROWS[type(record)].params(record), guard)
+            case Delete(kind=kind, key=key, guard=guard):
+                where = dict(zip(kind.STORED.key, key, strict=True))
+                return self.op(Clear(kind=kind, where=where, guard=guard))
+            case Find(kind=kind, guard=guard):
+                row = _Description(kind)
+                how = (operation.columns, operation.order, operation.limit, operation.lock)
+                shape = ("find", kind, row.conditions(operation.where), how)
+                return Op(self._statement(shape, self._find), row.values, guard)
+            case Move(kind=kind, fields=fields, guard=guard):
+                row = _Description(kind)
+                shapes = tuple([(name, row.change(name, each)) for name, each in fields.items()])
+                returned = _returned(operation)
+                shape = ("move", kind, shapes, row.conditions(operation.where), returned)
+                return Op(self._statement(shape, self._move), row.values, guard)
+            case Clear(kind=kind, guard=guard):
+                row = _Description(kind)
+                shape = ("clear", kind, row.conditions(operation.where), _returned(operation))
+                return Op(self._statement(shape, self._clear), row.values, guard)
+
+    def _statement(self, shape: _Shape, compile: Callable[..., Statement]) -> Statement:
+        statement = self._known.get(shape)
+        if statement is None:
+            statement = self._known[shape] = compile(*shape[1:])
+        return statement
+
+    def _put(self, kind: type[Record], merged: Iterable[tuple[str, _Shape]]) -> Statement:
+        table, stored, clauses = ROWS[kind].table, kind.STORED, _Clauses(ROWS[kind].table)
+        inserted = self._insert(table).values(row_params(table))
+        new = {name: clauses.change(name, shape) for name, shape in merged}
+        unchanged = {*stored.key, *stored.kept, *new}
+        new |= {
+            each.name: inserted.excluded[each.name] for each in table.columns if each.name not in unchanged
+        }
+        return self._compiled(inserted.on_conflict_do_update(index_elements=[*stored.key], set_=new))
+
+    def _add(self, kind: type[Record]) -> Statement:
+        table = ROWS[kind].table
+        inserted = self._insert(table).values(row_params(table)).on_conflict_do_nothing()
+        return self._compiled(inserted.returning(table.c[kind.STORED.key[-1]]))
+
+    def _find(self, kind: type[Record], where: _Conditions, how: _Shape) -> Statement:
+        table, (columns, order, limit, lock) = ROWS[kind].table, how
+        chosen: RowQuery = (
+            sa.select(*[table.c[str(each)] for each in columns]) if columns else ROWS[kind].query
+        )
+        query = chosen.where(_Clauses(table).conditions(where)).order_by(
+            *[table.c[str(each)] for each in order]
+        )
+        query = query if limit is None else query.limit(sa.literal_column(str(limit)))
+        return self._compiled(query.with_for_update(read=lock == "share") if lock else query)
+
+    def _move(
+        self,
+        kind: type[Record],
+        fields: Iterable[tuple[str, _Shape]],
+        where: _Conditions,
+        returned: tuple[str, ...],
+    ) -> Statement:
+        table = ROWS[kind].table
+        clauses = _Clauses(table)
+        new = {name: clauses.change(name, shape) for name, shape in fields}
+        changed = sa.update(table).values(new).where(clauses.conditions(where))
+        return self._compiled(
+            changed.returning(*[table.c[each] for each in returned]) if returned else changed
+        )
+
+    def _clear(self, kind: type[Record], where: _Conditions, returned: tuple[str, ...]) -> Statement:
+        table = ROWS[kind].table
+        gone = sa.delete(table).where(_Clauses(table).conditions(where))
+        return self._compiled(gone.returning(*[table.c[each] for each in returned]) if returned else gone)
+
+
+def _returned(operation: Move | Clear) -> tuple[str, ...]:
+    """Return the columns that the statement returns. With a guard it returns a column, so that rows are counted."""
+    if operation.returns or operation.guard is None:
+        return operation.returns
+    return operation.kind.STORED.key[-1:]
+
+
+def read(
+    operation: Described, rows: Sequence[Row]
+) -> Sequence[Any]:  # values of the class, or rows of its columns
+    """Return the rows of an operation as objects with the fields that it has asked for."""
+    if isinstance(operation, Find) and not operation.columns:
+        return ROWS[operation.kind].readable(rows)
+    columns = operation.columns if isinstance(operation, Find) else getattr(operation, "returns", ())
+    if not columns:
+        return rows
+    convert = _reader(operation.kind, columns)  # type: ignore[union-attr]  # only these have columns
+    return [convert(row) for row in rows]
+
+
+@cache
+def _reader(kind: type[Record], columns: tuple[str, ...]) -> Callable[[Row], Any]:  # as above
+    decoders = [(each, ROWS[kind].decoder(each)) for each in columns]
+
+    def convert(row: Row) -> Any:  # as above
+        return SimpleNamespace(
+            **{name: decode(value) for (name, decode), value in zip(decoders, row, strict=False)}
+        )
+
+    return convert
