@@ -51,7 +51,7 @@ from toolwright.runtime.pending.mcp_tasks import McpTasks
 from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts import Prompts, SystemPrompts
-from toolwright.runtime.runs.act import Actions
+from toolwright.runtime.runs.act import Actions, Do
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.handler_calls import HandlerCalls
 from toolwright.runtime.runs.outcomes import Outcomes
@@ -61,6 +61,7 @@ from toolwright.runtime.spaces.entities import Entities, FrontEnds
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.messages import Speech
 from toolwright.runtime.spaces.spaces import Spaces
+from toolwright.runtime.state.state import Invoke
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import Events, RunStreams
 from toolwright.runtime.threads.results import RunResults
@@ -219,6 +220,11 @@ class Runtime(Carried):
         ends = RunEnds(calls, nested, reports, rounds, max_steps=self._settings.max_steps)
         waiting = Waiting(store, calls, inline_wait)
         outcomes = Outcomes(calls, handlers, nested, ends)
+        tools = handler_tools(Sampling(self._model_answers).answer)
+
+        def handler_calls(do: Do) -> Invoke:
+            return HandlerCalls(do, outcomes, calls, handlers, waiting, nested, self._whole, tools).invoke
+
         actions = Actions(
             calls,
             handlers,
@@ -231,10 +237,8 @@ class Runtime(Carried):
             StepTools(store, lifecycle_tools, self._mcp_offers, self._windows.with_reader),
             self._environment,
             self._settings.longest_outage,
+            handler_calls,
         )
-        tools = handler_tools(Sampling(self._model_answers).answer)
-        handler_calls = HandlerCalls(actions, outcomes, calls, handlers, waiting, nested, self._whole, tools)
-        actions.invoke = handler_calls.invoke
         listeners = Listeners(
             parts.motor.wake, self.offers.opened, parts.bus.publish, self._outage, parts.callers
         )

@@ -1,9 +1,10 @@
 """Actions of a run: call the model, execute calls, wait for results; each commits its outcome."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import TypeAlias
 
 from toolwright.core.concurrency import in_thread_if_large, is_cancelled
 from toolwright.core.env.env import EnvVar
@@ -92,13 +93,15 @@ MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
 """Errors caused by the model or by the way it was named, and not by the content of the request (D21)."""
 
 
+Do: TypeAlias = Callable[[RunContext, Action], Awaitable[None]]
+"""Executes an action."""
+
+
 class Actions:
     """Executes the actions of runs, whose state is in the `RunContext` and in the journal.
 
-    `invoke` makes the calls of handlers; it is set after construction.
+    `handler_calls` returns the function that makes the calls of handlers, given the one that executes an action.
     """
-
-    invoke: Invoke
 
     def __init__(
         self,
@@ -113,6 +116,7 @@ class Actions:
         step_tools: StepTools,
         environment: Environment,
         max_outage: timedelta,
+        handler_calls: Callable[[Do], Invoke],
     ) -> None:
         self._calls = calls
         self._handlers = handlers
@@ -125,6 +129,7 @@ class Actions:
         self._step_tools = step_tools
         self._environment = environment
         self._max_outage = max_outage
+        self._invoke = handler_calls(self.do)
 
     async def do(self, context: RunContext, action: Action) -> None:
         """Execute the action and commit its outcome."""
@@ -407,7 +412,7 @@ class Actions:
     async def _execute(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """Execute a call, and commit its result."""
         del context.prepared[call.id]  # from here on its effect can exist, whatever ends this
-        ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
+        ran = await self._handlers.carry_out(context, call, prepared, self._invoke)
         if ran.outcome is not None:
             await self.commit_outcome(context, call, ran, ran.outcome)
         elif context.holder is None:  # otherwise the handler that waits for it is cancelled too
@@ -426,7 +431,7 @@ class Actions:
                     prepared = context.prepared.get(call.id)
                     if call.status == "running" and prepared is not None:
                         del context.prepared[call.id]
-                        work = self._handlers.carry_out(context, call, prepared, self.invoke)
+                        work = self._handlers.carry_out(context, call, prepared, self._invoke)
                         running[call.id] = asyncio.create_task(work, name=f"call {call.id}")
                 first = next((call for call in frame.unanswered() if call.id in running), None)
                 if first is None:
@@ -481,7 +486,7 @@ class Actions:
     async def _return(self, context: RunContext, call: Call, result: ToolResult) -> None:
         """Commit the result of a prompt tool."""
         context.prepared.pop(call.id, None)
-        ran = HandlerOutcome(result, self._handlers.state(context, call, self.invoke))
+        ran = HandlerOutcome(result, self._handlers.state(context, call, self._invoke))
         await self.commit_outcome(context, call, ran, result)
 
     async def commit_outcome(

@@ -23,7 +23,7 @@ from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files import WholeResults
 from toolwright.runtime.model.answer import requested_call
-from toolwright.runtime.runs.act import Actions
+from toolwright.runtime.runs.act import Do
 from toolwright.runtime.runs.loop import next_in_conversation
 from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.state.state import RunState
@@ -37,7 +37,7 @@ class HandlerCalls:
 
     def __init__(
         self,
-        actions: Actions,
+        do: Do,
         outcomes: Outcomes,
         calls: Calls,
         handlers: Handlers,
@@ -46,7 +46,7 @@ class HandlerCalls:
         whole: WholeResults,
         handler_tools: Mapping[str, Tool],
     ) -> None:
-        self._actions = actions
+        self._do = do
         self._outcomes = outcomes
         self._calls = calls
         self._handlers = handlers
@@ -177,7 +177,7 @@ class HandlerCalls:
         depth = context.enter_frame(frame)
         try:
             while frame.answer is None and not context.abort.aborted and not state.execution.ends:
-                await self._actions.do(context, next_in_conversation(context))
+                await self._do(context, next_in_conversation(context))
         finally:
             context.leave_frames(depth)
         return frame.answer or (CANCELLED if context.abort.aborted else STOPPED)
