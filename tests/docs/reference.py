@@ -25,7 +25,7 @@ INIT_ONLY = re.compile(r"^InitVar\[(.*)\]$")
 SURFACES = {"commands": commands, "routes": routes}
 NOT_CREATED = "toolwright.runtime."
 """Users get these objects from an open app and never create them."""
-HIDDEN = {"model_config", "model_post_init"}
+HIDDEN = {"model_config", "model_post_init", "STORED"}
 
 
 def generated(page: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 import toolwright as tw
 import toolwright.client
-from tests.docs.reference import REFERENCE, documented, generated
+from tests.docs.reference import HIDDEN, REFERENCE, documented, generated
 from tests.docs.test_guides import BLOCK, PAGES, ROOT
 from toolwright import testing
 from toolwright.adapters.telemetry import instruments
@@ -30,7 +30,6 @@ PUBLIC_MODULES = {
     "toolwright.client": set(toolwright.client.__all__),
     "toolwright.testing": set(testing.__all__),
 }
-PYDANTIC = {"model_config", "model_post_init"}
 PARTS = ("app_calls", "telemetry")
 """Attributes of a runtime that are reserved for our own gateway."""
 INTERNAL = {
@@ -91,7 +90,7 @@ def assigned(cls: type) -> dict[str, ast.expr]:
 def attributes(cls: type) -> set[str]:
     hints = inspect.get_annotations(cls)
     fields = {name for name in hints if name[0] != "_" and not isinstance(hints[name], InitVar)}
-    names = (fields | functions_of(cls).keys() | assigned(cls).keys()) - PYDANTIC
+    names = (fields | functions_of(cls).keys() | assigned(cls).keys()) - HIDDEN
     return names - {"of"} if issubclass(cls, Shape) else names  # which renders the shape, in the server
 
 
