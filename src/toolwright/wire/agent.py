@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from toolwright.core.agents.agent import agent_of_keeper
-from toolwright.core.agents.memory import Block as BlockRow
 from toolwright.core.json_value import JSON
 from toolwright.core.threads.inbox import InboxStatus, InboxType
 from toolwright.core.tools.mcp import McpCall
@@ -65,10 +64,6 @@ class Plan(Shape, title="PlanShape"):
     timezone: Absent[str] = None
 
 
-def _owner_id(block: BlockRow) -> str:
-    return agent_of_keeper(block.agent_id)
-
-
 class Block(Shape, title="BlockShape"):
     """A core memory block that an agent reads: its own, or one that another agent, its owner, has linked it to.
 
@@ -79,7 +74,7 @@ class Block(Shape, title="BlockShape"):
     label: str
     content: str
     is_shared: bool
-    owner_id: Annotated[str, From(_owner_id)]
+    owner_id: Annotated[str, From("agent_id"), WrittenBy(agent_of_keeper)]
     updated_at: datetime
 
 

@@ -269,14 +269,12 @@ class Permits:
         """Return whether the call is visible and shown in a space that they are a member of."""
         return call.visible and await self._is_in_their_space(caller, call)
 
-    async def _belongs(self, caller: Caller, space_id: str) -> bool:
-        return await self._runtime.spaces.is_member(space_id, caller.entity_id or "")
-
     async def _is_in_their_space(self, caller: Caller, call: Call) -> bool:
         """Return whether the call is shown in a space that they are a member of."""
-        if call.space_id is None or not await self._belongs(caller, call.space_id):
+        if call.space_id is None:
             return False
-        return await self._is_shown(call)
+        is_member = await self._runtime.spaces.is_member(call.space_id, caller.entity_id or "")
+        return is_member and await self._is_shown(call)
 
     async def _is_shown(self, call: Call) -> bool:
         """Return whether the message that shows the call exists. Without it people may not act on the call."""

@@ -60,11 +60,6 @@ async def open_requests(visit: Visit) -> Sequence[Request]:
     return requests
 
 
-async def count_requests(visit: Visit) -> int:
-    """Return the number of runs that wait for values the visitor may set."""
-    return min(len(await _parked(visit)), MOST)
-
-
 async def _parked(visit: Visit) -> Sequence[Run]:
     """Return runs that wait for values, newest first."""
     caller, runtime = visit.caller, visit.runtime
@@ -206,7 +201,7 @@ async def draw_pending(visit: Visit) -> None:
 
 async def count_pending(visit: Visit) -> int:
     """Return the number of items that wait for the visitor, at most a few hundred."""
-    return await count_calls(visit) + await count_requests(visit)
+    return await count_calls(visit) + min(len(await _parked(visit)), MOST)
 
 
 @dataclass(slots=True)

@@ -37,7 +37,9 @@ class ThreadValues:
     async def draw(self) -> None:
         """Render the values and the form."""
         await self._draw_names()
-        settable = None if self._visit.is_service else await self._user_env()
+        settable = None
+        if not self._visit.is_service:
+            settable = sorted(await self._visit.permits.settable(self._thread.agent))
         with box("section", "card stack section"):
             plain_text("Set a value", "h2")
             if settable is not None and not settable:
@@ -54,9 +56,6 @@ class ThreadValues:
                 Field(name="value", label="Value", secret=True),
             ]
             entry_form(fields, "Set value", self._set)
-
-    async def _user_env(self) -> list[str]:
-        return sorted(await self._visit.permits.settable(self._thread.agent))
 
     async def _draw_names(self) -> None:
         names = await self._visit.runtime.threads.env(self._thread.id)
