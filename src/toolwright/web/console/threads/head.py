@@ -69,8 +69,13 @@ async def draw_ancestors(visit: Visit, thread: Thread) -> None:
 async def title_of(visit: Visit, thread: Thread) -> str:
     """Return the title of a thread: its name, the beginning of its first message, or its agent's name."""
     if thread.name is None and thread.parent_id is None and thread.seq:
-        first = await visit.runtime.threads.messages(thread.id, 1)
-        title = " ".join(first[0].content[:1_000].split()) if first and first[0].role == "user" else ""
+        title = ""
+        try:
+            first = await visit.runtime.threads.messages(thread.id, 1)
+            if first and first[0].role == "user":
+                title = " ".join(first[0].content[:1_000].split())
+        except RowBroken as error:
+            log.warning("%s", error)
         if title:
             return title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE].rstrip()} …"
     return brief(thread.name or await agent_name(visit, thread.answering), 100)
@@ -78,13 +83,13 @@ async def title_of(visit: Visit, thread: Thread) -> str:
 
 async def last_run_of(visit: Visit, thread: Thread) -> Run | None:
     """Return the thread's open run, or its newest run, or None. Returns None also if its row is broken."""
-    if thread.run_id is not None:
-        try:
+    try:
+        if thread.run_id is not None:
             return await visit.runtime.runs.get(thread.run_id)
-        except RowBroken as error:
-            log.warning("%s", error)
-            return None
-    runs = await visit.runtime.runs.list(thread_id=thread.id, limit=1)
+        runs = await visit.runtime.runs.list(thread_id=thread.id, limit=1)
+    except RowBroken as error:
+        log.warning("%s", error)
+        return None
     return runs[0] if runs else None
 
 
