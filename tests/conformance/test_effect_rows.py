@@ -1,7 +1,6 @@
 """Effects on rows that the same unit has written, and on missing rows: the same in every journal."""
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, cast, get_args
 
 import pytest
@@ -65,7 +64,6 @@ from toolwright.core.journal.effects import (
     KeepTexts,
     LinkBlock,
     MarkRead,
-    MovePlans,
     Pin,
     PinMcpTool,
     Post,
@@ -136,11 +134,6 @@ TOGETHER: dict[str, tuple[Effect, ...]] = {
         Put(record=replace(MEMORY, value="anew")),
     ),
     "a plan moves": (SetPlan(plan=PLAN), SetPlan(plan=replace(PLAN, next_run_at=later(1)))),
-    "relative plans move": (
-        SetPlan(plan=replace(PLAN, relative=True)),
-        SetPlan(plan=replace(PLAN, id="pln_2", relative=False)),
-        MovePlans(by=timedelta(hours=-1)),
-    ),
     "a plan is dropped": (SetPlan(plan=PLAN), DropPlan(agent_id="agt_1", id="pln_1")),
     "a block is linked and dropped": (
         SetBlock(block=block("b")),
@@ -261,7 +254,6 @@ FINDING: dict[type[Any], tuple[Effect, Guard | None]] = {  # the guard that fail
     Delete: (Delete(kind=Goal, key=("agt_1", "gol_1")), None),
     DropPlan: (DropPlan(agent_id="agt_1", id="pln_1"), None),
     FirePlan: (fires(), "plan"),
-    MovePlans: (MovePlans(by=timedelta(hours=-1)), None),
     DropBlock: (DropBlock(agent_id="agt_1", label="b"), "block"),
     LinkBlock: (link("b", "agt_2"), "block"),
     UnlinkBlock: (UnlinkBlock(agent_id="agt_1", label="b", reader_id="agt_2"), None),

@@ -27,16 +27,15 @@ from toolwright.adapters.bus.memory import MOST_BYTES, QueueFollower
 from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.postgres.connection import connect
-from toolwright.adapters.system import SystemClock, new_id
-from toolwright.core.journal.units import Committed, Conflict, Node, Result, Unit
+from toolwright.adapters.system import SystemClock
+from toolwright.core.journal.units import Node, Result
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.core.threads.event import GROWN, Event, Topic
 from toolwright.core.value import changed
 from toolwright.runtime.pending import offers
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.events import Events
-from toolwright.runtime.timers import ClockWatch
-from toolwright.testing import ManualMotor, NoLock
+from toolwright.testing import ManualMotor
 from toolwright.web.console.visit import Presence
 from toolwright.wiring import gateway, parts
 
@@ -755,31 +754,6 @@ async def test_a_run_is_left_at_once_to_the_process_that_declares_its_agent(
     assert len(left) == len({each.getMessage() for each in left}) == 10
     assert all("Start a process whose app has this agent" in each.getMessage() for each in left)
     assert 1 <= sum(each.levelname == "WARNING" for each in left) <= 3  # at most once per process
-
-
-async def test_no_plan_is_moved_because_the_clock_of_a_machine_is_set() -> None:
-    clock, units = system.ClusterClock(), list[object]()
-
-    async def database_time() -> datetime:
-        return datetime.now(UTC) - timedelta(seconds=30)
-
-    class Kept(testing.MemoryStore):
-        async def commit(self, unit: Unit) -> Committed | Conflict:
-            units.append(unit)
-            return await super().commit(unit)
-
-    await clock.compare(database_time)
-    store = Kept(testing.MemoryBus().publish)
-    motor = testing.EmbeddedMotor(store, clock, NoLock())
-    watch = ClockWatch(store, motor, clock, new_id)
-    await clock.compare(database_time)
-    await watch.check()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(system, "datetime", Ahead)
-        await watch.check()
-        assert abs(clock.now() - await database_time()) < timedelta(seconds=5)
-    await watch.check()
-    assert units == []
 
 
 def test_the_gateway_goes_by_the_clock_of_its_runtime() -> None:

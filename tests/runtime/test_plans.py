@@ -18,7 +18,7 @@ from tests.runtime.mind_rig import AGENT, HOME, Died, Mind, thinking
 from tests.runtime.rig import running
 from toolwright import testing
 from toolwright.core.agents.mind import Plan, PlanChange
-from toolwright.core.journal.effects import DropPlan, FirePlan, MovePlans, SetPlan
+from toolwright.core.journal.effects import DropPlan, FirePlan, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.threads.event import Topic
@@ -121,35 +121,6 @@ async def test_a_cron_goes_on_and_what_was_missed_while_down_fires_once() -> Non
         assert left.next_run_at == NOON + timedelta(days=10)
         await mind.motor.run_timers()
         assert len(await mind.fired()) == 4
-
-
-async def test_a_plan_after_a_span_of_time_comes_when_the_clock_was_set_back_meanwhile() -> None:
-    hour = timedelta(hours=1)
-    async with thinking() as mind:
-        start, moved = mind.clock.now(), asyncio.Event()
-
-        async def watch(unit: Unit) -> None:
-            if isinstance(unit, Apply) and any(isinstance(each, MovePlans) for each in unit.effects):
-                moved.set()
-
-        mind.store.after = watch
-        given = [
-            {"id": "span", "name": "Tea", "instruction": "Make tea.", "runAfter": "2 hours"},
-            {"id": "date", "name": "Call", "instruction": "Call.", "scheduledAt": (start + hour).isoformat()},
-        ]
-        await mind.call("set_plans", plans=given)
-        await mind.turn_to(start + hour / 2)
-        for seconds in (-86_400, 43_200, -43_200):  # a day back; afterwards nothing of it is left
-            moved.clear()
-            mind.clock.set_by(seconds)
-            async with asyncio.timeout(60):
-                await moved.wait()
-        await mind.turn_to(mind.clock.now() + 1.49 * hour)
-        assert await mind.fired() == []
-        await mind.turn_to(mind.clock.now() + 0.01 * hour)
-        assert [event.content["planId"] for event in await mind.fired()] == ["span"]
-        await mind.turn_to(start + hour)
-        assert sorted(str(event.content["planId"]) for event in await mind.fired()) == ["date", "span"]
 
 
 async def test_a_cron_keeps_its_hour_when_the_clocks_change() -> None:

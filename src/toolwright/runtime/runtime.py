@@ -68,7 +68,7 @@ from toolwright.runtime.threads.results import RunResults
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.runtime.threads.threads import Threads
-from toolwright.runtime.timers import CALL, PLAN, ClockWatch, Timers
+from toolwright.runtime.timers import CALL, PLAN, Timers
 from toolwright.runtime.toolkits.mcp_servers import AgentServers
 from toolwright.runtime.toolkits.mind import MemoryToolkit, MindToolkit
 from toolwright.runtime.toolkits.results import ResultReader
@@ -170,7 +170,6 @@ class Runtime(Carried):
         self._housekeeper = Housekeeper(
             store, motor, self.keys, parts.files, clock, ids, deletion, periods, semantics
         )
-        self._clock_watch = ClockWatch(store, motor, clock, ids)
         self.health = Health(
             store, parts.files, clock, ids, unready=parts.unready, look_for_worker=parts.look_for_worker
         )
@@ -335,7 +334,6 @@ class Runtime(Carried):
         await self._motor.start(self._timers, self._drainer.nudge)
         self._tasks = [
             start_task(self._housekeeper.run(), "toolwright-housekeeping"),
-            start_task(self._clock_watch.run(), "toolwright-clock"),
             start_task(self.offers.run(), "toolwright-offers"),
             start_task(self.requests.run(), "toolwright-requests"),
         ]

@@ -4,23 +4,13 @@ A timer is a wake-up with the name `kind:key`, so that it is found, retried and 
 other wake-up.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
 from typing import TypeAlias
 
-from toolwright.core.env.logs import logger
-from toolwright.core.errors import StoreError
-from toolwright.core.journal.effects import MovePlans
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Apply, Committed, Leave, Leaving
-from toolwright.core.ports import Clock, Drain, Motor, NewId, Verdict
+from toolwright.core.journal.units import Committed, Leave, Leaving
+from toolwright.core.ports import Clock, Drain, NewId, Verdict
 
-log = logger("toolwright.runtime")
-
-LOOK_EVERY = 1.0  # seconds
-DUTY = 60.0  # seconds for which one process of a cluster moves plans
-LEAST = 1.0  # minimum seconds of a clock change; smaller differences are drift
 BEHIND = 0.25  # seconds that a node's clock can be behind that of the database, which leased the timer
 
 Fire: TypeAlias = Callable[[str], Awaitable[None]]
@@ -61,43 +51,3 @@ class Timers:
         unit = Leave(token=self._new_id("unit"), at=self._clock.now(), thread_id=name, leaving=leaving)
         answer = await self._store.commit(unit)
         return "done" if isinstance(answer, Committed) and answer.left else "again"
-
-
-class ClockWatch:
-    """Detects that the clock was set back, and moves relative plans by the same time, so that they are not late.
-
-    A clock that is set forward afterwards undoes this. A clock that is set forward first delays nothing, because that
-    is indistinguishable from a machine that has slept.
-    """
-
-    def __init__(self, store: Store, motor: Motor, clock: Clock, new_id: NewId) -> None:
-        self._store = store
-        self._motor = motor
-        self._clock = clock
-        self._new_id = new_id
-        self._moved = 0.0  # seconds that plans were moved to earlier times
-        self._offset = self._read()
-
-    async def run(self) -> None:
-        """Check the clock each second, without end."""
-        while True:
-            try:
-                await self.check()
-            except StoreError as error:
-                log.warning("The clock was set, but plans could not be rescheduled yet: %s", error)
-            await asyncio.sleep(LOOK_EVERY)  # real time, independent of a test's clock
-
-    async def check(self) -> None:
-        """Compare the clock with the monotonic one, and move the plans if it was set back. Raises `StoreError`."""
-        offset = self._read()
-        change = min(offset - self._offset, self._moved)
-        if abs(change) >= LEAST and await self._motor.on_duty("clock", DUTY):
-            effect = MovePlans(by=timedelta(seconds=change))
-            unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
-            await self._store.commit(unit)
-            log.warning("The clock was set by %.0f s. Plans set with runAfter keep their delay.", change)
-            self._moved -= change
-        self._offset = offset
-
-    def _read(self) -> float:
-        return self._clock.now().timestamp() - self._clock.monotonic()

@@ -53,15 +53,11 @@ LONGEST_ID = 64
 
 
 class Schedule(Value):
-    """The next run of a plan, in UTC. With `cron` it repeats, in `timezone` (UTC if None).
-
-    A `relative` schedule was set by `run_after`.
-    """
+    """The next run of a plan, in UTC. With `cron` it repeats, in `timezone` (UTC if None)."""
 
     next_run_at: datetime
     cron: str | None = None
     timezone: str | None = None
-    relative: bool = False
 
 
 def read_schedule(
@@ -83,7 +79,7 @@ def read_schedule(
         _zone(timezone)
     match run_after, scheduled_at, cron:
         case (_, None, None) if run_after is not None:
-            return Schedule(next_run_at=now.astimezone(UTC) + read_duration(run_after), relative=True)
+            return Schedule(next_run_at=now.astimezone(UTC) + read_duration(run_after))
         case None, str(), None:
             return Schedule(next_run_at=_instant(scheduled_at, timezone, now))
         case None, None, str():
@@ -237,8 +233,7 @@ class Plan(Record):
     """A scheduled instruction to the agent, due at `next_run_at`, repeatedly with `cron`.
 
     `timezone` is the IANA time zone of the fields of `cron`. A person's plan wakes the thread `thread_id`, in which it
-    was set. The agent's own plan has no `thread_id` and wakes its home thread. A `relative` plan was set by `runAfter`:
-    it is due after that duration, even if the clock is changed in the meantime.
+    was set. The agent's own plan has no `thread_id` and wakes its home thread.
     """
 
     STORED = Stored(
@@ -256,7 +251,6 @@ class Plan(Record):
     cron: str | None = None
     timezone: str | None = None
     thread_id: str | None = None
-    relative: bool = False
     created_at: datetime
 
     @property
@@ -389,7 +383,6 @@ def changed_plans(
             cron=schedule.cron,
             timezone=schedule.timezone,
             thread_id=thread_id,
-            relative=schedule.relative,
             created_at=now if was is None else was.created_at,
         )
     _check_count("plans", MOST_PLANS, {**stored, **new})
@@ -422,9 +415,7 @@ def _goal(where: str, change: GoalChange, was: Goal) -> Goal:
 def _schedule(where: str, change: PlanChange, was: Plan | None, now: datetime) -> Schedule:
     """Return the plan's new schedule, or its old one if not changed. The time zone of a cron can be changed alone."""
     if was is not None and not change.has_time and change.timezone is None:
-        return Schedule(
-            next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone, relative=was.relative
-        )
+        return Schedule(next_run_at=was.next_run_at, cron=was.cron, timezone=was.timezone)
     cron = change.cron if was is None or change.has_time else was.cron
     try:
         new = read_schedule(

@@ -4,7 +4,7 @@ Each is a rule: the row operations that it consists of, and its preconditions.
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from toolwright.core.agents.memory import Block, BlockLink, Passage, PassageRow, Vector
@@ -206,26 +206,6 @@ class FirePlan(RowEffect):
             due = {"next_run_at": then.next_run_at}
             yield Move(kind=Plan, where=where, fields=due, guard="plan")
             yield timer(plan.timer, then.next_run_at, at)
-
-
-class MovePlans(RowEffect):
-    """Move the due times of all relative plans by `by`, which is negative for earlier: the clock was changed."""
-
-    by: timedelta
-
-    def rule(self, at: datetime) -> Rule[None]:
-        columns = ("agent_id", "id", "next_run_at")
-        plans = yield Find(kind=Plan, where={"relative": True}, columns=columns, lock="update")
-        for plan in plans:
-            key, due = {"agent_id": plan.agent_id, "id": plan.id}, plan.next_run_at + self.by
-            yield [
-                Move(kind=Plan, where=key, fields={"next_run_at": due}),
-                Move(
-                    kind=Wake,
-                    where={"thread_id": plan_timer(plan.agent_id, plan.id)},
-                    fields={"due": due, "gen": More(by=1)},
-                ),
-            ]
 
 
 def drop_mind(agent_id: str) -> Rule[None]:

@@ -20,7 +20,6 @@ from toolwright.core.journal.agent_effects import (
     FirePlan,
     HoldMcpTool,
     LinkBlock,
-    MovePlans,
     PinMcpTool,
     SetBlock,
     SetPlan,
@@ -95,7 +94,6 @@ Effect: TypeAlias = (
     | SetPlan
     | DropPlan
     | FirePlan
-    | MovePlans
     | DropMind
     | SetBlock
     | DropBlock
@@ -146,8 +144,8 @@ MAY_FIND_NOTHING = frozenset[type](
         ),
         # They follow the state of other rows, which can have changed in the meantime.
         *(SetVector, HoldMcpTool, UnholdMcpTool),
-        # They affect any number of rows, including none: followers, children in progress, and plans.
-        *(Announce, child_effects.CancelChildren, MovePlans),
+        # They affect any number of rows, including none: followers, and children in progress.
+        *(Announce, child_effects.CancelChildren),
     }
 )
 """Effects that do nothing if their row does not exist. All other effects that need a row fail with a conflict."""

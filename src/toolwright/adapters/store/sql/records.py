@@ -65,7 +65,6 @@ plans = sa.Table(
     sa.Column("timezone", Json(a_text)),
     sa.Column("created_at", Instant(), nullable=False),
     sa.Column("thread_id", sa.Text),
-    sa.Column("relative", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.PrimaryKeyConstraint("agent_id", "id"),
 )
 
