@@ -62,7 +62,7 @@ class Not(Value):
 
 
 class OneOf(Value):
-    """Condition of a column: it has one of the values."""
+    """Condition of a column: it has one of the values, which are not None."""
 
     values: Sequence[object]
 

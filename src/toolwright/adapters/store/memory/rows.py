@@ -227,7 +227,8 @@ class MemoryRows:
                 return self._add(record, guard)
             case Delete(kind=kind, key=key, guard=guard):
                 old = self.of(kind).drop(key)
-                return _counted([] if old is None else [old], guard)
+                _counted([] if old is None else [old], guard)
+                return []
             case Find(kind=kind, order=order):
                 rows = [row for _, row in self.of(kind).select(operation.where)]
                 if order:
@@ -237,7 +238,8 @@ class MemoryRows:
                 return self._move(operation)
             case Clear(kind=kind, guard=guard):
                 table = self.of(kind)
-                return _counted([table.drop(key) for key, _ in table.select(operation.where)], guard)
+                rows = _counted([table.drop(key) for key, _ in table.select(operation.where)], guard)
+                return rows if operation.returns else []
             case Tell(events=events):
                 self.tell(cast("RunEvents", events))
                 return []
@@ -301,7 +303,8 @@ class MemoryRows:
             new = {name: new_value(row, name, each) for name, each in operation.fields.items()}
             rows.append(changed(row, **new))
             table.put(key, rows[-1])
-        return _counted(rows, operation.guard)
+        _counted(rows, operation.guard)
+        return rows if operation.returns else []
 
     def _special(self, operation: Operation) -> list[Any]:
         match operation:

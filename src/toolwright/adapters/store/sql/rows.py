@@ -293,9 +293,11 @@ def read(
     """Return the rows of an operation as objects with the fields that it has asked for."""
     if isinstance(operation, Find) and not operation.columns:
         return ROWS[operation.kind].readable(rows)
+    if isinstance(operation, Add):
+        return rows
     columns = operation.columns if isinstance(operation, Find) else getattr(operation, "returns", ())
     if not columns:
-        return rows
+        return ()
     convert = _reader(operation.kind, columns)  # type: ignore[union-attr]  # only these have columns
     return [convert(row) for row in rows]
 
