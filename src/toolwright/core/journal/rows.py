@@ -4,7 +4,7 @@ A rule is a generator of row operations. It receives the rows that an operation 
 fields that were asked for, and decides what to do next. A failed precondition is a `guard`, or `GuardFailed`.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -105,8 +105,13 @@ Where: TypeAlias = Mapping[str, object] | tuple[Mapping[str, object], ...]
 def matches(row: object, where: Where) -> bool:
     """Return whether a row meets the conditions."""
     if isinstance(where, tuple):
-        return any(matches(row, each) for each in where)
-    for name, wanted in where.items():
+        return any(matches_all(row, each.items()) for each in where)
+    return matches_all(row, where.items())
+
+
+def matches_all(row: object, conditions: Iterable[tuple[str, object]]) -> bool:
+    """Return whether a row meets all conditions, each of a column."""
+    for name, wanted in conditions:
         stored = getattr(row, name)
         if not (wanted.holds(stored) if isinstance(wanted, Test) else stored == wanted):
             return False

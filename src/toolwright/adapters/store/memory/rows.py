@@ -20,6 +20,7 @@ from toolwright.core.journal.rows import (
     Find,
     Guard,
     GuardFailed,
+    Lock,
     Move,
     OneOf,
     Operation,
@@ -28,10 +29,11 @@ from toolwright.core.journal.rows import (
     Put,
     Rule,
     Sweep,
+    Swept,
     Tell,
     Test,
     Where,
-    matches,
+    matches_all,
     new_value,
 )
 from toolwright.core.journal.space_effects import SPACE
@@ -43,7 +45,7 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageVersion
 from toolwright.core.threads.run import Run, Step
 from toolwright.core.threads.thread import Thread, ThreadValue
-from toolwright.core.value import Record, changed, key_of, owned_by
+from toolwright.core.value import Record, changed, owned_by
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -68,6 +70,7 @@ class Table(Generic[R]):
     def __init__(self, kind: type[R], log: list[_Back]) -> None:
         self.rows: dict[Key, R] = {}
         self._key, self._unique, self._log = kind.STORED.key, kind.STORED.unique, log
+        self.key_of: Callable[[R], Key] = _key_getter(self._key)
         self._groups: dict[str, dict[object, dict[Key, None]]] = {}
         self._fixed: list[tuple[bool, Callable[[Any], object], dict[object, dict[Key, None]]]] = []
         for name in (kind.STORED.owner, *_GROUPED.get(kind, ())):
@@ -113,7 +116,7 @@ class Table(Generic[R]):
 
     def is_taken(self, row: R) -> bool:
         """Return whether another row has the key of this one, or the same value of a unique field."""
-        if key_of(row) in self.rows:
+        if self.key_of(row) in self.rows:
             return True
         for name in self._unique:
             value = getattr(row, name)
@@ -125,10 +128,20 @@ class Table(Generic[R]):
         """Return the rows that meet the conditions, with their keys."""
         if isinstance(where, tuple):
             return [*{key: (key, row) for each in where for key, row in self.select(each)}.values()]
-        keys, known = self._candidates(where)
-        rest = {name: each for name, each in where.items() if name not in known}
-        rows = self.rows
-        return [(key, rows[key]) for key in keys if key in rows and matches(rows[key], rest)]
+        rows, known = self.rows, self._key
+        first = where.get(known[0])
+        keys: Iterable[Key]
+        if len(known) == 1 and type(first) is str:
+            keys = ((first,),)
+        else:
+            keys, known = self._candidates(where)
+        rest = [(name, each) for name, each in where.items() if name not in known]
+        found: list[tuple[Key, R]] = []
+        for key in keys:
+            row = rows.get(key)
+            if row is not None and (not rest or matches_all(row, rest)):
+                found.append((key, row))
+        return found
 
     def _candidates(self, where: Mapping[str, object]) -> tuple[Iterable[Key], Sequence[str]]:
         """Return keys among which the rows are, and the names of the conditions that these all meet."""
@@ -164,6 +177,13 @@ class Table(Generic[R]):
             _regroup(self._open_in, key, row.thread_id, is_in=True)
 
 
+def _key_getter(names: Sequence[str]) -> Callable[[Any], Key]:  # a row of any class
+    if len(names) > 1:
+        return attrgetter(*names)
+    of = attrgetter(names[0])
+    return lambda row: (of(row),)
+
+
 def _regroup(keys: dict[object, dict[Key, None]], key: Key, value: object, *, is_in: bool) -> None:
     group = keys.setdefault(value, {})
     if is_in:
@@ -187,6 +207,22 @@ class MemoryRows:
         self.space_events: list[Event] = []
         self.digests: defaultdict[str, set[str]] = defaultdict(set)
         self._last_space_event = self._last_place = 0
+        self._actions: dict[type, Callable[[Any], list[Any]]] = {
+            Put: self._put,
+            Add: self._add,
+            Delete: self._delete,
+            Find: self._find,
+            Move: self._move,
+            Clear: self._clear,
+            Tell: self._tell,
+            Archive: self._archive,
+            Sweep: self._sweep,
+            Publish: self._publish,
+            Descendants: lambda operation: self.descendants(operation.thread_id),
+            PendingCalls: self._pending_calls,
+            Lock: _nothing,
+            Swept: _nothing,
+        }
         # tables of a worker's units, which need no search for them
         self.threads, self.runs, self.steps = self.of(Thread), self.of(Run), self.of(Step)
         self.calls, self.messages, self.inbox = self.of(Call), self.of(Message), self.of(InboxEvent)
@@ -206,51 +242,23 @@ class MemoryRows:
 
     def run(self, rule: Rule[T]) -> T:
         """Execute a rule and return its result."""
+        actions = self._actions
         try:
             operations = next(rule)
             while True:
-                if isinstance(operations, Operation):
-                    operations = rule.send(self.perform(operations))
+                action = actions.get(type(operations))
+                if action is not None:
+                    operations = rule.send(action(operations))
                 else:
                     every = operations.operations if isinstance(operations, Batch) else operations
-                    operations = rule.send([next(iter(self.perform(each)), None) for each in every])
+                    found = [actions[type(each)](each) for each in cast("Sequence[Operation]", every)]
+                    operations = rule.send([rows[0] if rows else None for rows in found])
         except StopIteration as stop:
             return cast("T", stop.value)
 
     def perform(self, operation: Operation) -> list[Any]:  # rows of any class
         """Execute one operation and return its rows."""
-        match operation:
-            case Put():
-                self._put(operation)
-                return []
-            case Add(record=record, guard=guard):
-                return self._add(record, guard)
-            case Delete(kind=kind, key=key, guard=guard):
-                old = self.of(kind).drop(key)
-                _counted([] if old is None else [old], guard)
-                return []
-            case Find(kind=kind, order=order):
-                rows = [row for _, row in self.of(kind).select(operation.where)]
-                if order:
-                    rows.sort(key=lambda row: [getattr(row, name) for name in order])
-                return _counted(rows[: operation.limit], operation.guard)
-            case Move():
-                return self._move(operation)
-            case Clear(kind=kind, guard=guard):
-                table = self.of(kind)
-                rows = _counted([table.drop(key) for key, _ in table.select(operation.where)], guard)
-                return rows if operation.returns else []
-            case Tell(events=events):
-                self.tell(cast("RunEvents", events))
-                return []
-            case _:
-                return self._special(operation)
-
-    def tell(self, events: RunEvents) -> None:
-        """Insert events of a thread."""
-        stored = self.events[events.thread_id]
-        stored.append(events)
-        self.log.append((stored.pop,))
+        return self._actions[type(operation)](operation)
 
     def children(self, thread_id: str) -> list[Thread]:
         """Return the children of the thread, oldest first."""
@@ -269,33 +277,54 @@ class MemoryRows:
         ids = [row.id for row in self.children(thread_id)]
         return [*ids, *[each for child in ids for each in self.descendants(child)]]
 
-    def write_file(self, file: File) -> None:
-        """Write a file. A thread keeps the bytes of all its files, since messages can refer to them."""
-        self.of(File).put(key_of(file), file)
-        self.digests[file.thread_id].add(file.digest)
-
-    def _put(self, operation: Put) -> None:
+    def _put(self, operation: Put) -> list[Any]:
         record = operation.record
-        table, key = self.of(type(record)), key_of(record)
+        table = self.of(type(record))
+        key = table.key_of(record)
         stored = table.rows.get(key)
         if stored is not None:
             kept = {name: getattr(stored, name) for name in record.STORED.kept}
             kept |= {name: new_value(stored, name, each) for name, each in operation.merged.items()}
             record = changed(record, **kept) if kept else record
-        if isinstance(record, File):
-            self.write_file(record)
-        else:
-            table.put(key, record)
+        return self._write(table, key, record)
 
-    def _add(self, record: Record, guard: Guard | None) -> list[Record]:
+    def _add(self, operation: Add) -> list[Any]:
+        record = operation.record
         table = self.of(type(record))
         if table.is_taken(record):
-            return _counted([], guard)
-        if isinstance(record, File):
-            self.write_file(record)
-        else:
-            table.put(key_of(record), record)
+            return _counted([], operation.guard)
+        self._write(table, table.key_of(record), record)
         return [record]
+
+    def _write(self, table: Table[Any], key: Key, record: Record) -> list[Any]:
+        """Write a row. A thread keeps the bytes of all its files, since messages can refer to them."""
+        table.put(key, record)
+        if isinstance(record, File):
+            self.digests[record.thread_id].add(record.digest)
+        return []
+
+    def _delete(self, operation: Delete) -> list[Any]:
+        old = self.of(operation.kind).drop(operation.key)
+        _counted([] if old is None else [old], operation.guard)
+        return []
+
+    def _find(self, operation: Find) -> list[Any]:
+        rows = [row for _, row in self.of(operation.kind).select(operation.where)]
+        if operation.order:
+            rows.sort(key=attrgetter(*operation.order))
+        return _counted(rows[: operation.limit], operation.guard)
+
+    def _clear(self, operation: Clear) -> list[Any]:
+        table = self.of(operation.kind)
+        rows = _counted([table.drop(key) for key, _ in table.select(operation.where)], operation.guard)
+        return rows if operation.returns else []
+
+    def _tell(self, operation: Tell) -> list[Any]:
+        events = cast("RunEvents", operation.events)
+        stored = self.events[events.thread_id]
+        stored.append(events)
+        self.log.append((stored.pop,))
+        return []
 
     def _move(self, operation: Move) -> list[Any]:
         table, rows = self.of(operation.kind), list[Record]()
@@ -306,27 +335,13 @@ class MemoryRows:
         _counted(rows, operation.guard)
         return rows if operation.returns else []
 
-    def _special(self, operation: Operation) -> list[Any]:
-        match operation:
-            case Archive(passage=passage, vector=vector):
-                self._last_place += 1
-                row = PassageRow(
-                    place=self._last_place, agent_id=passage.agent_id, id=passage.id, passage=passage
-                )
-                if vector is not None:
-                    row = changed(row, embedder=vector.embedder, floats=vector.floats)
-                return self._add(row, "duplicate")
-            case Sweep(note=note):
-                self._sweep(operation, note)
-                return []
-            case Publish(events=events):
-                return self._publish(events)
-            case Descendants(thread_id=thread_id):
-                return self.descendants(thread_id)
-            case PendingCalls():
-                return self._pending_calls(operation)
-            case _:  # nobody else writes, and rows of deleted threads are not left
-                return []
+    def _archive(self, operation: Archive) -> list[Any]:
+        passage, vector = operation.passage, operation.vector
+        self._last_place += 1
+        row = PassageRow(place=self._last_place, agent_id=passage.agent_id, id=passage.id, passage=passage)
+        if vector is not None:
+            row = changed(row, embedder=vector.embedder, floats=vector.floats)
+        return self._add(Add(record=row))
 
     def _pending_calls(self, wanted: PendingCalls) -> list[Call]:
         threads, calls = self.of(Thread).rows.values(), self.of(Call)
@@ -337,7 +352,8 @@ class MemoryRows:
             ids += self.descendants(ids[0]) if wanted.family else []
         return [call for thread_id in ids for call in calls.of("open_in", thread_id)]
 
-    def _publish(self, events: Sequence[Event]) -> list[Event]:
+    def _publish(self, operation: Publish) -> list[Event]:
+        events = operation.events
         first = self._last_space_event + 1
         numbered = [changed(event, n=n) for n, event in enumerate(events, first)]
         self.log.append((self._unpublish, len(self.space_events)))
@@ -349,8 +365,9 @@ class MemoryRows:
         self._last_space_event -= len(self.space_events) - length
         del self.space_events[length:]
 
-    def _sweep(self, operation: Sweep, note: str) -> None:
+    def _sweep(self, operation: Sweep) -> list[Any]:
         """Delete the rows of a deleted thread, space or agent at once, because that is fast in memory."""
+        note = operation.note
         if note.startswith(AGENT):
             self._drop(PassageRow, "agent_id", note.removeprefix(AGENT))
         elif note.startswith(SPACE):
@@ -365,6 +382,7 @@ class MemoryRows:
             self.events.pop(note, None)
             for digest in self.digests.pop(note, ()):
                 self._put(Put(record=DroppedBytes(digest=digest, at=operation.at)))
+        return []
 
     def _drop(self, kind: type[R], name: str, value: str) -> list[R]:
         table = self.of(kind)
@@ -372,6 +390,11 @@ class MemoryRows:
         for key, _ in rows:
             table.drop(key)
         return [row for _, row in rows]
+
+
+def _nothing(_: object) -> list[Any]:  # rows of any class
+    """Do nothing: nobody else writes, and rows of what was deleted are not left."""
+    return []
 
 
 def _counted(rows: list[Any], guard: Guard | None) -> list[Any]:

@@ -9,7 +9,6 @@ from toolwright.adapters.store.engine.outcome import NO_EVENTS, UnitResult
 from toolwright.adapters.store.memory.rows import MemoryRows
 from toolwright.adapters.store.rules.effects import perform
 from toolwright.adapters.store.rules.parts import (
-    leave,
     new_files,
     wake_askers,
     without_orphans,
@@ -78,12 +77,10 @@ def advance(unit: units.Advance, rows: MemoryRows) -> UnitResult:
     if unit.dropped or unit.edited:
         _change_messages(unit, rows)
     events = _write_thread(unit, thread, over, rows)
-    cancel, is_released = stored.cancel_requested_at is not None, True
-    if unit.files or unit.leaving is not None:
-        operations = [*new_files(unit.files), *write_files(thread_id, unit.files)]
-        for operation in operations:
-            rows.perform(operation)
-        is_released = unit.leaving is None or bool(rows.perform(leave(thread_id, unit.leaving)))
+    cancel = stored.cancel_requested_at is not None
+    is_released = unit.leaving is None or _leave(thread_id, unit.leaving, rows)
+    for operation in (*new_files(unit.files), *write_files(thread_id, unit.files)) if unit.files else ():
+        rows.perform(operation)
     answer = units.Committed(run_id=run.id, posted=thread.posted, cancel_requested=cancel, left=is_released)
     if not (unit.effects or unit.env):
         return UnitResult(answer, events)
@@ -120,6 +117,19 @@ def _write_thread(unit: units.Advance, thread: Thread, over: bool, rows: MemoryR
     stored.append(events)
     rows.log.append((stored.pop,))
     return events
+
+
+def _leave(thread_id: str, leaving: units.Leaving, rows: MemoryRows) -> bool:
+    """Release the thread, if its wake-up is unchanged since the worker has read it."""
+    wakes, key = rows.of(Wake), (thread_id,)
+    stored = wakes.rows.get(key)
+    if stored is None or stored.gen != leaving.gen:
+        return False
+    if leaving.due is None:
+        wakes.drop(key)
+    else:
+        wakes.put(key, replace(stored, due=leaving.due))
+    return True
 
 
 def _change_messages(unit: units.Advance, rows: MemoryRows) -> None:
