@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
@@ -104,11 +103,6 @@ else:  # without the recursion: pydantic would look for `JSON` in the module of 
     JsonObject = Annotated[
         dict, _ReadAs(core_schema.is_instance_schema(dict)), documented_as(dict[str, pydantic.JsonValue])
     ]
-
-
-def timestamp(value: datetime | None) -> str | None:
-    """Return the timestamp in ISO 8601, or None."""
-    return None if value is None else value.isoformat()
 
 
 Path = tuple[int | str, ...]
