@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent, answer_in
 from toolwright.core.agents.agent import Side as SideConfig
+from toolwright.core.model import Model, ToolDefinition
 from toolwright.core.requests.conversation import GO_ON
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
@@ -169,6 +170,21 @@ def is_mixed(messages: Sequence[Message]) -> bool:
 
 
 @dataclass(slots=True)
+class RequestParts:
+    """What the requests of a conversation share as long as its agent and its model stay the same.
+
+    `budget` is the maximum number of tokens of a request. `digests` are those of the last system text and tools.
+    """
+
+    active: ActiveAgent
+    model: Model
+    budget: int | None
+    system: str = ""
+    tools: tuple[ToolDefinition, ...] | None = None
+    digests: tuple[str, str] = ("", "")
+
+
+@dataclass(slots=True)
 class Frame:
     """A conversation: active agent, messages, and the calls of the last step; `open` calls have no answer yet.
 
@@ -179,9 +195,9 @@ class Frame:
 
     `compactions` are the effective ones, by side. `sent` is the record of the last request, `texts` the texts that it
     refers to and that can be missing from the journal. `state_parts` is the agent's current state, or None for an agent
-    without one, `state` what the last request reported of it. `printed` is a system text and tools, with the digests of
-    their parts. `budget` is the maximum number of tokens of an agent's request to a model. `is_over` means that a
-    request exceeded the learned budget. `heard` caches each side's view of the other side's messages.
+    without one, `state` what the last request reported of it. `parts` are what the last request shares with the next.
+    `is_over` means that a request exceeded the learned budget. `heard` caches each side's view of the other side's
+    messages.
     """
 
     active: ActiveAgent | None
@@ -199,8 +215,7 @@ class Frame:
     texts: tuple[SentText, ...] = ()
     state_parts: Mapping[str, str] | None = None
     state: StateReport | None = None
-    printed: tuple[object, object, tuple[str, str]] = (None, None, ("", ""))
-    budget: tuple[object, object, int | None] = (None, None, None)
+    parts: RequestParts | None = None
     is_over: bool = False
     heard: OtherSideCache = field(default_factory=OtherSideCache)
     _shown: dict[Side | None, _Shown] = field(default_factory=dict[Side | None, "_Shown"])

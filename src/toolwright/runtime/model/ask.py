@@ -17,7 +17,7 @@ from toolwright.core.text import BEFORE_CUT, error_text, quantity
 from toolwright.core.threads.message import Message
 from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import Frame, as_read
+from toolwright.runtime.context.conversation import Frame, RequestParts, as_read
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.model.answer import checked_response, has_called
@@ -208,8 +208,13 @@ class ModelAnswers:
         self, context: RunContext, frame: Frame, active: ActiveAgent, request: ModelRequest
     ) -> ModelResponse | None:
         """Return the answer to the request, or to a shorter one if it is too long. Only the thread's own streams."""
-        model = await self._model(active)
-        request = await self.windows.fit(context, frame, active, model, request, self._summarizing)
+        parts = frame.parts
+        if parts is None or parts.active is not active:
+            model = await self._model(active)
+            budget = self.windows.budget(context, frame, active, model)
+            parts = frame.parts = RequestParts(active, model, budget)
+        model = parts.model
+        request = await self.windows.fit(context, frame, parts, request, self._summarizing)
         attempt = 1
         while True:
             stream, active = None, context.active  # a compacted conversation has an additional tool

@@ -38,7 +38,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.conversation import Frame, as_formed
+from toolwright.runtime.context.conversation import Frame, RequestParts, as_formed
 from toolwright.runtime.model.answer import CORRECTION, total_cost
 from toolwright.runtime.model.fitting import (
     WORTH_CLEARING,
@@ -139,8 +139,7 @@ class ContextWindows:
         self,
         context: RunContext,
         frame: Frame,
-        active: ActiveAgent,
-        model: Model,
+        parts: RequestParts,
         request: ModelRequest,
         ask: AskWithin,
     ) -> ModelRequest:
@@ -149,9 +148,7 @@ class ContextWindows:
         Its messages are those of the conversation even if answers have a form; `formed` converts them for the model.
         Raises `ContextTooLong` if a single message does not fit.
         """
-        if frame.budget[0] is not active or frame.budget[1] is not model:
-            frame.budget = active, model, self._budget(context, frame, active, model)
-        budget = frame.budget[2]
+        active, model, budget = parts.active, parts.model, parts.budget
         sent = request if active.form is None else formed(context, request)
         side, tokens = active.side, 0
         if budget is not None:
@@ -195,7 +192,7 @@ class ContextWindows:
         A limit that the provider names is learned. `tell` builds the agent's state for so many tokens. Raises
         `ContextTooLong` if the request cannot be shortened, or was rejected too often.
         """
-        frame.budget, frame.is_over = (None, None, None), False  # the budget is smaller from now on
+        frame.parts, frame.is_over = None, False  # the budget is smaller from now on
         fitting = self._fitting(context, frame, model, request, self._policy(context.active), 1)
         fitting.refused = refused
         await in_thread_if_large(texts(fitting.messages), fitting.count)
@@ -233,7 +230,7 @@ class ContextWindows:
         conversations. A learned limit below an accepted request is removed.
         """
         if frame.is_over:
-            frame.is_over, frame.budget = False, (None, None, None)
+            frame.is_over, frame.parts = False, None
             self._learned.pop((id(model), _answer_of(active)), None)
         elif frame.sent is not None and frame.sent.budget is not None and not _has_images(frame.messages):
             self._learn(active, model, frame.sent.budget)
@@ -310,7 +307,7 @@ class ContextWindows:
     def _policy(self, active: ActiveAgent) -> Context:
         return active.prompt.context or active.agent.context or self._default
 
-    def _budget(self, context: RunContext, frame: Frame, active: ActiveAgent, model: Model) -> int | None:
+    def budget(self, context: RunContext, frame: Frame, active: ActiveAgent, model: Model) -> int | None:
         """Return the maximum tokens of a request, by the policy, the model's window or the provider's rejection."""
         row, budget = frame.compaction(context.side), self.most_tokens(active, model)
         if row is None or row.refused_by != model.name or row.budget is None:

@@ -38,8 +38,10 @@ class SentRecords:
         budget: int | None,
     ) -> None:
         """Set the record of a request, and the texts that it refers to if they can be missing from the journal."""
-        system, tools, digests = frame.printed
-        if system != request.system or tools is not request.tools:
+        parts = frame.parts
+        if parts is not None and parts.tools is request.tools and parts.system == request.system:
+            digests = parts.digests
+        else:
             digests = self._texts(context, frame, request)
         row = frame.compaction(context.side) if frame.compactions else None
         reported = request.state is not None and request.state.parts
@@ -67,7 +69,12 @@ class SentRecords:
                 if text and (owner, digest) not in self._known
             ]
         )
-        frame.printed = request.system, request.tools, digests
+        if frame.parts is not None:
+            frame.parts.system, frame.parts.tools, frame.parts.digests = (
+                request.system,
+                request.tools,
+                digests,
+            )
         return digests
 
     def tools_text(self, tools: tuple[ToolDefinition, ...]) -> tuple[str, str]:
