@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from functools import lru_cache
 from types import NoneType
 from typing import Any, Literal, TypeAlias, cast, get_args
 
@@ -458,5 +459,6 @@ def is_declared_id(agent_id: str) -> bool:
     return len(digits) == _DIGITS and digits != agent_id
 
 
+@lru_cache(maxsize=1_000)
 def _digest(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

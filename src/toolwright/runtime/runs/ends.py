@@ -21,7 +21,7 @@ from toolwright.runtime.agents.inboxes import Rounds
 from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, AbandonedCallResults, Calls
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.child import ChildReports
-from toolwright.runtime.context.commit import Answered, Changes, End, Next
+from toolwright.runtime.context.commit import REBUILT, Answered, Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
@@ -194,9 +194,8 @@ class RunEnds:
             )
             if outcome == "terminated" and not changes.effects:
                 continue  # the next participant of a round has just ended: select another
-            if outcome in ("done", "space", "message", "mind", "busy", "child_limit", "terminated") or (
-                outcome == "file" and changes.files
-            ):
+            is_left = outcome in REBUILT and (outcome != "file" or changes.files)
+            if outcome == "done" or is_left:
                 _log_limit(context, end)
                 return outcome
             if outcome == "cancel":
