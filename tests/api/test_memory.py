@@ -160,6 +160,17 @@ async def test_goals_are_set_changed_and_given_up() -> None:
         assert (await api.get(f"{AGENT}/goals"))["goals"] == [first]
 
 
+async def test_memories_are_set_replaced_and_forgotten() -> None:
+    async with serving() as api:
+        new = {"memories": [{"key": "tea/green", "value": "yes"}, {"key": "Jim", "value": ""}]}
+        assert await api.post(f"{AGENT}/memories", new) == {"memories": new["memories"][::-1]}
+        answer = await api.post(f"{AGENT}/memories", {"key": "Jim", "value": "a friend"})
+        assert answer["memories"][0] == {"key": "Jim", "value": "a friend"}
+        assert await send(api, "DELETE", f"{AGENT}/memories/tea%2Fgreen") == {"success": True}
+        await send(api, "DELETE", f"{AGENT}/memories/tea%2Fgreen", status=404)
+        assert await api.get(f"{AGENT}/memories") == {"memories": answer["memories"][:1]}
+
+
 @pytest.mark.parametrize("key", ["a\nb", "/", "ümlaut 🫖", "\x1b", " a", "50%", "a?b#c", "a" * 200])
 async def test_a_key_may_be_any_text(key: str) -> None:
     async with serving() as api:
@@ -170,6 +181,21 @@ async def test_a_key_may_be_any_text(key: str) -> None:
 
 
 TEA = {"name": "Tea", "instruction": "Make tea."}
+
+
+async def test_plans_are_set_changed_and_given_up() -> None:
+    async with serving() as api:
+        new = {"plans": [{"id": "news", "name": "News", "instruction": "Read.", "cron": "@daily"}]}
+        [news] = (await api.post(f"{AGENT}/plans", new))["plans"]
+        assert (news["id"], news["cron"]) == ("news", "@daily")
+        plans = (await api.post(f"{AGENT}/plans", {**TEA, "runAfter": "1 hour", "id": "tea"}))["plans"]
+        assert {plan["id"] for plan in plans} == {"news", "tea"}
+        plans = (await api.post(f"{AGENT}/plans", {"id": "news", "timezone": "Asia/Tokyo"}))["plans"]
+        assert [plan.get("timezone") for plan in plans if plan["id"] == "news"] == ["Asia/Tokyo"]
+        for plan in ("news", "tea"):
+            assert await send(api, "DELETE", f"{AGENT}/plans/{plan}") == {"success": True}
+            await send(api, "DELETE", f"{AGENT}/plans/{plan}", status=404)
+        assert await api.get(f"{AGENT}/plans") == {"plans": []}
 
 
 async def test_a_plan_that_was_set_here_comes_to_the_inbox() -> None:

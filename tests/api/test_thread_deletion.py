@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.api.rig import Api, read, serving
+from tests.api.rig import Api, asking, read, serving
 from tests.api.town import ADA, BOB, town
 from toolwright.testing import ScriptedModel
 
@@ -32,6 +32,18 @@ async def test_a_deleted_thread_is_not_there_any_more() -> None:
         again = read(await api.client.delete(f"/api/threads/{thread}"), 404)
         assert again["error"] == f"There is no thread {thread!r}."
         assert (await api.get("/api/threads"))["threads"] == []
+
+
+async def test_a_running_thread_is_deleted_only_with_cancel() -> None:
+    async with serving(asking()) as api:
+        thread, run = await asked(api)
+        refused = read(await api.client.delete(f"/api/threads/{thread}"), 409)
+        assert thread in refused["error"]
+        assert (await api.client.delete(f"/api/threads/{thread}?cancel=true")).status_code == 204
+        read(await api.client.get(f"/api/runs/{run}"), 404)
+        read(await api.client.get(f"/api/threads/{thread}"), 404)
+        faulty = read(await api.client.delete(f"/api/threads/{thread}?cancel=perhaps"), 400)
+        assert faulty["details"][0]["path"] == "cancel"
 
 
 async def test_a_person_deletes_their_own_threads_alone() -> None:
