@@ -171,7 +171,7 @@ def is_mixed(messages: Sequence[Message]) -> bool:
 
 @dataclass(slots=True)
 class RequestParts:
-    """What the requests of a conversation share as long as its agent and its model stay the same.
+    """Parts that the requests of a conversation share as long as its agent and its model stay the same.
 
     `budget` is the maximum number of tokens of a request. `digests` are those of the last system text and tools.
     """
