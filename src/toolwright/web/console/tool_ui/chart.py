@@ -1,12 +1,11 @@
 """Tool UI component for charts, and their series of numbers."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from nicegui import ui
 
-from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.core.tools.tool_ui import Submit
@@ -19,16 +18,13 @@ from toolwright.web.console.widgets import box, plain_text
 ChartKind: TypeAlias = Literal["bar", "line", "area", "pie", "scatter"]
 Number: TypeAlias = float | None
 KINDS: Final[Mapping[str, ChartKind]] = {
-    "bar": "bar", "column": "bar", "histogram": "bar", "line": "line", "lines": "line", "area": "area",
-    "pie": "pie", "donut": "pie", "doughnut": "pie", "scatter": "scatter", "scattergl": "scatter", "bubble": "scatter",
+    "bar": "bar", "line": "line", "area": "area", "pie": "pie", "doughnut": "pie", "scatter": "scatter",
 }  # fmt: skip
 MOST_SERIES: Final = 50
 MOST_POINTS: Final = 5_000  # points per series
 MOST_ALL: Final = 20_000  # points of all series: more would keep a browser busy for seconds
 _LOOKED_AT: Final = 20  # points searched for a label
 _LONGEST: Final = 80  # characters of a label
-_LONGEST_TEXT: Final = 1_000_000  # characters of a chart given as JSON text
-_WRAPPED: Final = ("chart", "spec", "option", "options", "config", "figure")
 COLOURS: Final = (
     "#4f6bed", "#17a673", "#e08a00", "#d4526e", "#8e5bd0", "#1f9bcf", "#a0783c", "#6b7a90",
 )  # fmt: skip
@@ -57,172 +53,59 @@ class Chart(Value):
     series: Sequence[Series]
 
 
-class _Row(Value):
-    """A series as parsed."""
-
-    name: str
-    kind: ChartKind
-    points: Sequence[JSON]
-    labels: Sequence[JSON] = ()
-
-
 def read_chart(described: JSON) -> Chart | None:
-    """Parse a chart in one of the common formats. Returns None if nothing can be drawn."""
-    for candidate in _candidates(described):
-        chart = _read(candidate)
-        if chart is not None:
-            return chart
-    return None
+    """Parse a chart: `{type, title?, labels?, series: [{name?, type?, data}]}`, or `{…, data}` for one series.
 
-
-def _candidates(described: JSON) -> Iterator[JSONObject]:
-    whole = _parsed(described)
-    if isinstance(whole, dict):
-        yield whole
-        for name in _WRAPPED:
-            within = _parsed(whole.get(name))
-            if isinstance(within, dict):
-                yield within
-
-
-def _parsed(described: JSON) -> JSON:
-    """Parse a chart given as JSON text, which models often write."""
-    if (
-        not isinstance(described, str)
-        or not described.lstrip().startswith("{")
-        or len(described) > _LONGEST_TEXT
-    ):
-        return described
-    try:
-        return parse_json(described)
-    except NotJson:
+    The form of Chart.js is read too: `{type, data: {labels, datasets: [{label, data}]}}`. A point is a number,
+    `{name, value}`, or in a scatter chart `[x, y]` or `{x, y}`. Returns None if nothing can be drawn.
+    """
+    if not isinstance(described, dict):
         return None
-
-
-def _read(described: JSONObject) -> Chart | None:
-    labels, rows = _rows(described)
-    rows = rows[:MOST_SERIES]
-    if not rows:
-        return None
-    most = min(MOST_POINTS, MOST_ALL // len(rows))
-    if not labels:
-        labels = next(
-            (labels_of_row for row in rows if (labels_of_row := row.labels or _own_labels(row))), ()
-        )
-    series = [_series(row, most) for row in rows]
+    data = described.get("data")
+    within = data if isinstance(data, dict) else described  # the form of Chart.js
+    listed = within.get("datasets", within.get("series"))
+    rows = _list(listed)[:MOST_SERIES] if listed is not None else [described]
+    kind = _kind(described.get("type")) or "bar"
+    most = min(MOST_POINTS, MOST_ALL // max(len(rows), 1))
+    series = [_series(each, kind, most) for each in rows if isinstance(each, dict)]
     series = [each for each in series if each.pairs or any(number is not None for number in each.numbers)]
     if not series:
         return None
+    labels = _list(within.get("labels")) or _own_labels(rows)
     count = max(len(each.numbers) for each in series)
-    labels_of_row = [_label(each) for each in labels[:count]]
-    labels_of_row += [str(number + 1) for number in range(len(labels_of_row), count)]
-    return Chart(title=_title(described), labels=labels_of_row, series=series)
+    names = [_label(each) for each in labels[:count]]
+    names += [str(number + 1) for number in range(len(names), count)]
+    title = described.get("title")
+    return Chart(title=brief(title, 200) if isinstance(title, str) else "", labels=names, series=series)
 
 
-def _rows(described: JSONObject) -> tuple[Sequence[JSON], Sequence[_Row]]:
-    """Return the labels of the axis and the series."""
-    kind = _kind(described.get("type"), described.get("chartType"), described.get("kind"))
-    data, series = described.get("data"), described.get("series")
-    if isinstance(data, dict):  # format of Chart.js
-        labels = _list(data.get("labels"))
-        return labels, _objects(data.get("datasets", data.get("series")), kind or "bar")
-    labels = _list(described.get("labels", described.get("x", described.get("categories"))))
-    axis = described.get("xAxis")
-    if not labels and axis is not None:  # format of ECharts
-        labels = _list(_first(axis).get("data"))
-    if isinstance(series, list):
-        rows = _objects(series, kind or "line") or [_row("", kind or "bar", series)]
-        return labels, rows
-    if not isinstance(data, list):
-        return labels, [_row("", kind or "line", _list(described.get("y", described.get("values"))))]
-    if any(_is_trace(each) for each in data):  # format of Plotly
-        return (), [_trace(each, kind) for each in data if isinstance(each, dict)]
-    return labels, [_row("", kind or "bar", data)]
-
-
-def _objects(listed: JSON, kind: ChartKind) -> Sequence[_Row]:
-    """Return series that are objects with points, or lists of points."""
-    rows: list[_Row] = []
-    for each in _list(listed)[:MOST_SERIES]:
-        if isinstance(each, list):
-            rows.append(_row("", kind, each))
-        elif isinstance(each, dict) and isinstance(points := each.get("data", each.get("values")), list):
-            own_kind = _kind(each.get("type")) or kind
-            if own_kind == "line" and each.get("areaStyle") is not None:
-                own_kind = "area"
-            rows.append(_row(_label(each.get("name", each.get("label"))), own_kind, points))
-    return rows
-
-
-def _is_trace(each: JSON) -> bool:
-    return isinstance(each, dict) and any(isinstance(each.get(name), list) for name in ("x", "y", "values"))
-
-
-def _trace(trace: JSONObject, usual: ChartKind | None) -> _Row:
-    kind = _kind(trace.get("type")) or usual or "line"
-    mode = trace.get("mode")
-    if kind == "scatter" and (mode is None or (isinstance(mode, str) and "lines" in mode)):
-        kind = "line"
-    if trace.get("fill") not in (None, "none") and kind == "line":
-        kind = "area"
-    name = _label(trace.get("name"))
-    if kind == "pie":
-        return _row(name, kind, _list(trace.get("values")), _list(trace.get("labels")))
-    xs, ys = _list(trace.get("x")), _list(trace.get("y"))
+def _series(row: JSONObject, usual: ChartKind, most: int) -> Series:
+    kind, points = _kind(row.get("type")) or usual, _list(row.get("data"))[:most]
+    name = _label(row.get("name", row.get("label")))
     if kind == "scatter":
-        return _row(name, kind, [[x, y] for x, y in zip(xs, ys, strict=False)])
-    return _row(name, kind, ys, xs)
+        pairs = [_pair(each) for each in points]
+        return Series(name=name, kind=kind, pairs=[each for each in pairs if each is not None])
+    numbers = [_number(each.get("value") if isinstance(each, dict) else each) for each in points]
+    return Series(name=name, kind=kind, numbers=numbers)
 
 
-def _row(name: str, kind: ChartKind, points: Sequence[JSON], labels: Sequence[JSON] = ()) -> _Row:
-    return _Row(name=name, kind=kind, points=points, labels=labels)
+def _own_labels(rows: Sequence[JSON]) -> Sequence[JSON]:
+    """Return the labels in the points of the first series: `{name, value}` or `{label, value}`."""
+    points = _list(rows[0].get("data"))[:MOST_POINTS] if rows and isinstance(rows[0], dict) else []
+    labels = [each.get("name", each.get("label")) if isinstance(each, dict) else None for each in points]
+    return labels if any(each is not None for each in labels[:_LOOKED_AT]) else ()
 
 
-def _own_labels(row: _Row) -> Sequence[JSON]:
-    """Return the labels in the points themselves: `{name, value}`, `{x, y}`, or `[x, y]`."""
-    if row.kind == "scatter" or all(_label_of(each) is None for each in row.points[:_LOOKED_AT]):
-        return ()
-    return [_label_of(each) for each in row.points[:MOST_POINTS]]
-
-
-def _series(row: _Row, most: int) -> Series:
-    points = row.points[:most]
-    if row.kind == "scatter":
-        pairs = [_pair(number, each) for number, each in enumerate(points)]
-        return Series(name=row.name, kind="scatter", pairs=[each for each in pairs if each is not None])
-    return Series(name=row.name, kind=row.kind, numbers=[_number(_value_of(each)) for each in points])
-
-
-def _pair(place: int, point: JSON) -> tuple[float, float] | None:
-    y = _number(_value_of(point))
-    if isinstance(point, list) and len(point) > 1:
-        x = _number(point[0])
-    else:
-        x = _number(point.get("x")) if isinstance(point, dict) else float(place + 1)
+def _pair(point: JSON) -> tuple[float, float] | None:
+    if isinstance(point, dict):
+        point = [point.get("x"), point.get("y")]
+    if not isinstance(point, list) or len(point) < 2:
+        return None
+    x, y = _number(point[0]), _number(point[1])
     return None if x is None or y is None else (x, y)
 
 
-def _value_of(point: JSON) -> JSON:
-    if isinstance(point, dict):
-        value_ = next((point[name] for name in ("value", "y", "count", "amount") if name in point), None)
-        return value_[1] if isinstance(value_, list) and len(value_) > 1 else value_
-    if isinstance(point, list):
-        return point[1] if len(point) > 1 else None
-    return point
-
-
-def _label_of(point: JSON) -> JSON:
-    if isinstance(point, dict):
-        return next((point[name] for name in ("name", "label", "x", "category") if name in point), None)
-    return point[0] if isinstance(point, list) and len(point) > 1 else None
-
-
 def _number(number: JSON) -> Number:
-    if isinstance(number, str) and len(number) < _LONGEST:
-        try:
-            number = float(number)
-        except ValueError:
-            return None
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
     try:
@@ -231,26 +114,8 @@ def _number(number: JSON) -> Number:
         return None
 
 
-def _kind(*names: JSON) -> ChartKind | None:
-    return next(
-        (KINDS[name.lower()] for name in names if isinstance(name, str) and name.lower() in KINDS), None
-    )
-
-
-def _title(described: JSONObject) -> str:
-    title = described.get("title")
-    if title is None:
-        title = _first(described.get("layout")).get("title")
-    if isinstance(title, list | dict):
-        title = _first(title).get("text")
-    return brief(title, 200) if isinstance(title, str) else ""
-
-
-def _first(part: JSON) -> JSONObject:
-    """Return the object, or the first object of a list."""
-    if isinstance(part, list):
-        part = part[0] if part else None
-    return part if isinstance(part, dict) else {}
+def _kind(name: JSON) -> ChartKind | None:
+    return KINDS.get(name) if isinstance(name, str) else None
 
 
 def _list(part: JSON) -> list[JSON]:
