@@ -1,6 +1,7 @@
 """The example page uses routes of the current server."""
 
 import re
+import runpy
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,3 +49,13 @@ def test_the_page_reads_what_the_message_of_a_call_has() -> None:
     names = set(re.findall(r"\bshown\.(\w+)", PAGE))
     assert {"toolName", "toolCallId", "runId", "status"} <= names
     assert names <= set(visible_call_message(made, "tea", "requires_action").metadata)
+
+
+async def test_old_results_of_the_long_loop_become_references(capsys: pytest.CaptureFixture[str]) -> None:
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "long_loop.py"))
+    await example["main"]()
+    told = re.fullmatch(r"(\d+) characters; the first page has (\d+)\n", capsys.readouterr().out)
+    assert told is not None
+    length, first_page = map(int, told.groups())
+    assert first_page > 3_000
+    assert length < 10 * first_page  # instead of twenty pages

@@ -190,8 +190,6 @@ class Runtime(Carried):
             new_id=ids,
             cipher=parts.cipher,
             mcp=self._mcp_offers,
-            fit=self._model_answers.fit_loop,
-            reader=self._windows.reader,
             telemetry=parts.telemetry,
         )
         self.app_calls = AppCalls(self._toolkit_parts, self.runs, self.calls)

@@ -1,7 +1,7 @@
 """Compaction: shortens a long conversation for the model, as a pure function of messages and a stored row."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from itertools import accumulate
@@ -308,24 +308,21 @@ def _is_image(attachment: AttachmentRef) -> bool:
     return attachment.mime_type.startswith("image/")
 
 
-def reference(message: Message, call_id: str | None = None, *, can_open: bool = True) -> Message:
+def reference(message: Message) -> Message:
     """Return the tool message with a reference in place of its result; files are named, not shown.
 
-    A reference is never long itself, regardless of its file names, so it is not replaced again. If the model cannot
-    open the result (`can_open` is false), the reference only states its length. `call_id` is the id that opens the
-    result, if it differs from the message's.
+    A reference is never long itself, regardless of its file names, so it is not replaced again.
     """
     content = message.content
     files = ", ".join([each.path for each in message.attachments])
     files = f" Files: {files[:NAMED_FILES]}." if files else ""
     text = f"{_GONE}{quantity(len(content), 'character')}.{files}"
-    if can_open:
-        text = f'{text} Call {READ_RESULT} with {{"call_id": "{call_id or message.call_id}"}} to read it.'
+    text = f'{text} Call {READ_RESULT} with {{"call_id": "{message.call_id}"}} to read it.'
     beginning = f"{content[:SHOWN_OF_RESULT]}..." if len(content) > SHOWN_OF_RESULT else content
     return changed(message, content=f"{text}]\n{beginning}", attachments=())
 
 
-def bare_reference(message: Message, refer: Callable[[Message], Message] = reference) -> Message:
+def bare_reference(message: Message) -> Message:
     """Return the tool message with only the first line of its reference, unless the result is no longer than that.
 
     A message that is already a reference gives the same result.
@@ -333,7 +330,7 @@ def bare_reference(message: Message, refer: Callable[[Message], Message] = refer
     has_reference = is_reference(message.content)
     if not (has_reference or len(message.content) > BARE_RESULT or has_images(message)):
         return message
-    with_reference = message if has_reference else refer(message)
+    with_reference = message if has_reference else reference(message)
     return changed(with_reference, content=with_reference.content.split("\n", 1)[0])
 
 

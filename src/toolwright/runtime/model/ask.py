@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -14,7 +14,6 @@ from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, Mod
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.ports import Bus, Models
 from toolwright.core.text import BEFORE_CUT, error_text, quantity
-from toolwright.core.threads.message import Message
 from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, RequestParts, as_read
@@ -244,30 +243,6 @@ class ModelAnswers:
     ) -> ModelResponse | None:
         """Return the answer of a model that writes a summary, within the time of the run that waits for it, if any."""
         return await self._answer(context, model, request, None)
-
-    async def fit_loop(
-        self,
-        active: ActiveAgent,
-        messages: Sequence[Message],
-        *,
-        fixed: int,
-        max_tokens: int | None,
-        refer: Callable[[Message], Message],
-    ) -> list[Message]:
-        """Return the messages of an external loop, shortened for the agent's model; see `ContextWindows.fit_loop`.
-
-        An agent without a model needs `max_tokens`; older turns are then left out without a summary.
-        """
-        model = active.model if active.model is not None else self._default_model
-        return await self.windows.fit_loop(
-            active,
-            None if model is None else await self._models(model),
-            messages,
-            self._summarizing,
-            fixed=fixed,
-            max_tokens=max_tokens,
-            refer=refer,
-        )
 
     async def ask_beside(self, context: RunContext, request: ModelRequest) -> ModelResponse | None:
         """Return the answer of the active agent's model to a separate request, or None if the run was cancelled."""

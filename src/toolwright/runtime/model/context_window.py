@@ -11,7 +11,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.prompt import DEFAULT_CONTEXT, Context
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import ContextTooLong, InvalidRequest, ToolwrightError
+from toolwright.core.errors import ContextTooLong, ToolwrightError
 from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
@@ -44,10 +44,8 @@ from toolwright.runtime.model.fitting import (
     WORTH_CLEARING,
     Fitting,
     identity_of,
-    keep_task,
     limit_of,
     may_be_open,
-    row_of_loop,
     step_of,
 )
 from toolwright.runtime.model.sent_records import SentRecords
@@ -242,66 +240,6 @@ class ContextWindows:
         if len(self._learned) > KNOWN_MODELS:
             self._learned.popitem(last=False)
 
-    async def fit_loop(
-        self,
-        active: ActiveAgent,
-        model: Model | None,
-        messages: Sequence[Message],
-        ask: AskWithin,
-        *,
-        fixed: int,
-        max_tokens: int | None,
-        refer: Callable[[Message], Message],
-    ) -> list[Message]:
-        """Return the messages of an external loop, shortened if necessary. Nothing is committed.
-
-        The loop continues with the returned messages. The agent's policy applies, with `max_tokens` instead of its own
-        limit if given. Raises `ContextTooLong`, and `InvalidRequest` if no limit is known.
-        """
-        policy = self._policy(active)
-        budget = self.most_tokens(active, model) if max_tokens is None else max_tokens
-        if budget is None:
-            raise InvalidRequest(
-                f"The token limit of a request is unknown for the agent {active.agent.name!r}. Pass max_tokens=, or "
-                "give its model a window."
-            )
-        fitting = Fitting(
-            messages=[*messages],
-            row=row_of_loop(messages),
-            policy=policy,
-            budget=budget,
-            fixed=fixed,
-            who=active.agent.name,
-            model=model,
-            keep=partial(keep_task, messages),
-            refer=refer,
-        )
-        await in_thread_if_large(texts(fitting.messages), fitting.count)
-        if fitting.tokens <= fitting.limit:
-            return fitting.messages
-        measured = texts(fitting.messages)
-        await in_thread_if_large(measured, fitting.clear, policy.keep, least=budget * WORTH_CLEARING)
-        if fitting.tokens > fitting.limit:
-            count = fitting.older(policy.keep)
-            summary, covers = None, fitting.place(count)
-            if policy.summarize and covers and (model is not None or policy.summarize_with is not None):
-                order = await self._order(active, fitting, count, covers)
-                if order is not None:
-                    key = "", active.agent_id, ""
-                    try:
-                        async with asyncio.timeout(MOST_WAIT):
-                            summary = await self.summaries.now(key, order, partial(ask, None))
-                    except TimeoutError:
-                        self.summaries.pause(key)
-                    summary = summary if summary is not None and summary.text else None
-            if covers:
-                await fitting.leave_out(covers, summary)
-        if fitting.tokens > budget:
-            await fitting.squeeze()
-        if fitting.tokens > budget:
-            raise fitting.too_long()
-        return fitting.messages
-
     # ── budgets ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _policy(self, active: ActiveAgent) -> Context:
@@ -478,7 +416,6 @@ class ContextWindows:
                     self._unusable.append(policy.summarize_with)
                     log.warning("Summaries are not written for %s: %s", active.agent.name, error.message)
                 return None
-        assert model is not None, "a conversation whose model is not known is not summarized"
         own = Context().budget(window_of(model), MOST_SUMMARY) or fitting.budget
         return Order(
             messages=fitting.messages[:count],
@@ -523,7 +460,6 @@ class ContextWindows:
         Raises `ConversationChanged`, after which the request is rebuilt.
         """
         run, paid = context.run, fitting.unpaid
-        assert fitting.model is not None, "a run has asked it"
         before_it, refused_by = frame.compaction(context.side), fitting.model.name
         if before_it is not None and (before_it.refused_by, before_it.budget) == (refused_by, fitting.budget):
             cause = "refused"  # its limit applies to later compactions too

@@ -21,7 +21,6 @@ from toolwright.core.threads.compaction import (
     is_long,
     message_digest,
     message_tokens,
-    read_header,
     reference,
     text_tokens,
 )
@@ -67,8 +66,8 @@ class Fitting:
 
     `fixed` are the estimated tokens sent in addition to the messages: system text, tools. The provider counts `factor`
     tokens for each estimated token. Messages at positions after `last` are not committed, so no row may refer to them.
-    `who` and the `model` are those of the request. `keep` returns the messages that must stay, `refer` returns the
-    reference to a result, and `form` converts a message to the form sent to the model.
+    `who` and the `model` are those of the request. `keep` returns the messages that must stay, and `form` converts a
+    message to the form sent to the model.
     `unpaid` is a summary in the row that no run has paid for. `refused` is the provider's error for a longer request;
     the `budget` `is_guess` unless that error names it. `opening` are the estimated tokens of a composed request's own
     messages, a part of `fixed`. Messages that arrived for one step are separated only if it `divides_steps`.
@@ -80,11 +79,10 @@ class Fitting:
     budget: int
     fixed: int
     factor: float = 1.0
-    last: int | None = None
+    last: int
     who: str
-    model: Model | None
+    model: Model
     keep: Keep
-    refer: Callable[[Message], Message] = reference
     form: Callable[[Message], Message] | None = None
     unpaid: Summary | None = None
     refused: ContextTooLong | None = None
@@ -129,10 +127,8 @@ class Fitting:
 
     def older(self, share: float) -> int:
         """Return the number of messages older than the newest ones within this share of the budget."""
-        last = self.last  # uncommitted messages can be dropped, and their positions then belong to others
-        committed = None
-        if last is not None:
-            committed = sum(each.seq is None or each.seq <= last for each in self.messages)
+        # uncommitted messages can be dropped, and their positions then belong to others
+        committed = sum(each.seq is None or each.seq <= self.last for each in self.messages)
         sizes = self.sizes
         return cut_for(self._counted[2], sizes, self.room(share), committed)
 
@@ -146,7 +142,7 @@ class Fitting:
         for each in self.messages:
             if each.seq is not None and each.seq <= covers:
                 is_result = each.role == "tool"
-                digest.update(message_digest(bare_reference(each, self.refer) if is_result else each))
+                digest.update(message_digest(bare_reference(each) if is_result else each))
         return digest.digest()
 
     # ── the three measures ──────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +155,7 @@ class Fitting:
             return
         before, was = self.tokens, (self.messages, self.row, self._counted)
         self._replace(
-            lambda each: self.refer(each) if (each.seq or 0) <= cleared and is_long(each) else each,
+            lambda each: reference(each) if (each.seq or 0) <= cleared and is_long(each) else each,
             changed(self.row, cleared=max(self.row.cleared, cleared)),
         )
         if before - self.tokens < least:
@@ -253,7 +249,7 @@ class Fitting:
         if bare == self.row.bare:
             return
         row = changed(self.row, bare=bare)
-        self._replace(lambda each: bare_reference(each, self.refer), row)
+        self._replace(lambda each: bare_reference(each), row)
 
     def _shorten_header(self) -> None:
         """If the request is too long, cut the text that replaces the omitted messages if it is a large part."""
@@ -271,7 +267,7 @@ class Fitting:
     def too_long(self) -> ContextTooLong:
         """Return the error that names the largest part and the remedy."""
         what, size, remedy = self._largest()
-        name, budget = "the model" if self.model is None else self.model.name, self.budget
+        name, budget = self.model.name, self.budget
         most = quantity(budget, "token")
         if self.refused is not None:  # the budget is only a guess, unless the provider named it
             limit = self.refused.limit
@@ -327,25 +323,6 @@ def identity_of(refused: ContextTooLong, estimate: int) -> tuple[int | None, int
     if counted <= limit or not estimate / MOST_OFF <= counted <= estimate * MOST_OFF:
         return None, None
     return limit, counted
-
-
-def row_of_loop(messages: Sequence[Message]) -> Compaction:
-    """Return the compaction row of an external conversation, according to its header."""
-    first = messages[0]
-    summary, omitted = read_header(first.content) if first.id.startswith(HEADER) else (None, 0)
-    model = None if summary is None else "before"
-    return Compaction(
-        thread_id="", number=0, summary=summary, omitted=omitted, model=model, created_at=first.created_at
-    )
-
-
-async def keep_task(messages: Sequence[Message], omitted: Sequence[Message], room: int) -> set[int]:
-    """Return the position of the user's last message, the task of the loop, if it is omitted and there is room."""
-    tasks = [each for each in messages if each.role == "user" and each.seq is not None and not each.pinned]
-    task = tasks[-1] if tasks else None
-    if task is None or task.seq is None or not any(each is task for each in omitted):
-        return set()
-    return {task.seq} if message_tokens(task) <= room else set()
 
 
 def may_be_open(message: Message) -> bool:

@@ -1,29 +1,22 @@
 """An agent's toolkit for the caller's own loop: tool definitions, and handlers that record every call (S4)."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
 
 from toolwright.core import errors
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.catalog import RESERVED, Catalog
-from toolwright.core.agents.prompt import LEAST_TOKENS
-from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import log_ids
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Committed, CreateThread
-from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.json_value import JSONObject
 from toolwright.core.ports import Bus, Cipher, Clock, Motor, NewId
-from toolwright.core.threads import compaction
-from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import missing_tenvs
@@ -33,45 +26,22 @@ from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.carried import Carried, carried_operation
 from toolwright.runtime.files import FileKeeper
-from toolwright.runtime.journal import by_id, by_kind
+from toolwright.runtime.journal import by_id
 from toolwright.runtime.mcp import McpOffers, env_of_agent
-from toolwright.runtime.threads.results import call_rows
 from toolwright.runtime.threads.runs import ENDS, LOOK_AGAIN
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.runtime.toolkits.external_calls import CallEnds, call_event, post_of, write_input
-from toolwright.runtime.toolkits.loop_messages import LoopMessages, answer_text, has_left_out
-from toolwright.wire.result import result_from_json, s4_result
+from toolwright.wire.result import s4_result
 
 Handler = Callable[[object], Awaitable[JSONObject]]
 """Takes a call's input, an object; returns `{"content": [{"type": "text", "text": …}], "is_error"?: true}`."""
-
-
-MOST_RESULTS = 10_000
-"""Maximum number of long results whose calls a toolkit remembers."""
-
-
-class FitLoop(Protocol):
-    """Shortens the messages of the caller's loop if necessary."""
-
-    async def __call__(
-        self,
-        active: ActiveAgent,
-        messages: Sequence[Message],
-        *,
-        fixed: int,
-        max_tokens: int | None,
-        refer: Callable[[Message], Message],
-    ) -> list[Message]:
-        """Return the messages. `fixed` is the number of other tokens in the request; `refer` references a result."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolkitParts:
     """The parts of a runtime that toolkits share.
 
-    `tools_of` returns all tools that an agent may call in a thread that belongs to that user, or to no one. `reader` is
-    the tool that opens results which are no longer shown.
+    `tools_of` returns all tools that an agent may call in a thread that belongs to that user, or to no one.
     """
 
     store: Store
@@ -86,8 +56,6 @@ class ToolkitParts:
     new_id: NewId
     cipher: Cipher
     mcp: McpOffers
-    fit: FitLoop
-    reader: Tool
     telemetry: Telemetry | None = None
 
 
@@ -118,10 +86,6 @@ class Toolkit(Carried):
         self._mcp_tools: Sequence[Tool] = ()
         self._combined: tuple[tuple[Toolset, Sequence[Tool]], Toolset] | None = None
         self._ends = CallEnds(parts.store, parts.bus, parts.files)
-        self._results: OrderedDict[str, str] = OrderedDict()
-        self._has_recalled = False
-        self._measured: tuple[Toolset | None, int] = None, 0
-        self._has_left_out = False
         self.handlers: Mapping[str, Handler] = Handlers(self)
 
     def __await__(self) -> Generator[object, None, "Toolkit"]:
@@ -148,62 +112,13 @@ class Toolkit(Carried):
         return self.definitions_for("anthropic")
 
     def definitions_for(self, format: Format) -> list[JSONObject]:
-        """Return the definitions for OpenAI's chat completions, Anthropic's messages or MCP.
-
-        They include `read_result` after `fit` has left something out.
-        """
-        provider = None if format == "mcp" else format
-        definitions = self.tools.definitions(format, provider=provider)
-        if definitions and self._has_left_out:
-            definitions += Toolset([self._parts.reader]).definitions(format, provider=provider)
-        return definitions
+        """Return the definitions for OpenAI's chat completions, Anthropic's messages or MCP."""
+        return self.tools.definitions(format, provider=None if format == "mcp" else format)
 
     @property
     def names(self) -> list[str]:
         """The names of the callable tools."""
-        names = [tool.name for tool in self.tools]
-        return [*names, compaction.READ_RESULT] if names and self._has_left_out else names
-
-    async def fit(
-        self, messages: Sequence[Any], *, system: str = "", max_tokens: int | None = None
-    ) -> list[Any]:
-        """Return the messages of the caller's loop to continue with, shortened if a request would approach its limit.
-
-        The messages are those of OpenAI's chat completions or of Anthropic's messages, as dicts or as the client's
-        objects; kept messages are the same objects. The agent's context policy (`tw.Context`) defines when they are
-        shortened. Old tool results then become references, which the tool `read_result` opens; it is one of
-        `definitions` from then on. Older turns become a summary, or are left out with a note if no summary can be
-        written. Every call keeps a result. `system` is a system text that is sent in addition to the messages, and
-        counts.
-
-        The limit is `max_tokens`, or the policy's limit, or the context window of the agent's model. Raises
-        `InvalidRequest` if none of these is known, and for a message in neither format; `ContextTooLong` if a single
-        message does not fit.
-        """
-        by_kind("messages", messages, (list, tuple), "a list of messages")
-        by_kind("system", system, str, "text")
-        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < LEAST_TOKENS):
-            raise invalid_value(
-                "max_tokens",
-                f"must be a number of tokens, at least {LEAST_TOKENS}, not {brief_value(max_tokens)}",
-            )
-        if self._active is None:
-            await self._opened()
-        assert self._active is not None, "it was opened"
-        loop = await in_thread_if_large(messages, LoopMessages, messages, self._parts.clock.now())
-        self._has_left_out = self._has_left_out or loop.has_left_out
-        if not loop.messages:
-            return [*messages]
-        await self._recall(loop.messages)
-        fitted = await self._parts.fit(
-            self._active,
-            loop.messages,
-            fixed=compaction.text_tokens(system + loop.system_text) + self._tool_tokens(),
-            max_tokens=max_tokens,
-            refer=self._refer,
-        )
-        self._has_left_out = self._has_left_out or has_left_out(fitted)
-        return loop.write(fitted)
+        return [tool.name for tool in self.tools]
 
     @property
     def run_id(self) -> str | None:
@@ -231,51 +146,7 @@ class Toolkit(Carried):
                 if await self._post(thread, event, run_id):
                     parts.motor.wake(thread.id)
                     result = await end
-                    answer = s4_result(result if translated is None else translated.result(result))
-                    self._remember(answer_text(answer), call_id)
-                    return answer
-
-    def _tool_tokens(self) -> int:
-        """Return the estimated tokens of the definitions with `read_result`, counted once per toolset."""
-        tools = self.tools
-        if self._measured[0] is not tools:
-            offered: list[JSON] = [*Toolset([*tools, self._parts.reader]).definitions("anthropic")]
-            self._measured = tools, len(dumps(offered)) // 4
-        return self._measured[1]
-
-    # ── results that can be left out of a loop's messages ───────────────────────────────────────────────────
-
-    def _remember(self, text: str, call_id: str) -> None:
-        """Remember which call returned a result that can become a reference."""
-        if len(text) > compaction.SHORT_RESULT:
-            self._results[compaction.text_digest(text)] = call_id
-            if len(self._results) > MOST_RESULTS:
-                self._results.popitem(last=False)
-
-    async def _recall(self, messages: Sequence[Message]) -> None:
-        """Read the run's calls once, if there are long results that this toolkit has not returned."""
-        unknown = [
-            each for each in messages if each.role == "tool" and len(each.content) > compaction.SHORT_RESULT
-        ]
-        if self._given_run is None or self._has_recalled or all(map(self._opened_by, unknown)):
-            return
-        self._has_recalled = True
-        rows = await call_rows(self._parts.store, self._given_run)
-        await in_thread_if_large([row.result for row in rows], self._remember_all, rows)
-
-    def _remember_all(self, rows: Sequence[Call]) -> None:
-        for row in rows:
-            if row.result is not None:
-                answer = s4_result(self._parts.files.cut(result_from_json(row.result)))
-                self._remember(answer_text(answer), row.id)
-
-    def _opened_by(self, message: Message) -> str | None:
-        """Return the id of the call that returned this result, or None for a result of another tool."""
-        return self._results.get(compaction.text_digest(message.content))
-
-    def _refer(self, message: Message) -> Message:
-        call_id = self._opened_by(message)
-        return compaction.reference(message, call_id, can_open=call_id is not None)
+                    return s4_result(result if translated is None else translated.result(result))
 
     # ── the run that records the calls ──────────────────────────────────────────────────────────────────────
 
