@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
@@ -488,12 +489,18 @@ async def catch_exit(work: Awaitable[T]) -> tuple[T | None, BaseException | None
 
 
 def abandon(task: "asyncio.Task[Any]") -> None:
-    """Abandon the task: no run waits for it. `asyncio.run` does at its end, until the task has ended."""
+    """Abandon the task: neither its event loop nor the interpreter waits for it at exit."""
     log.error("%r ignores its cancellation and is abandoned.", _task_name(task))
     task.add_done_callback(_log_late_end)
+    # Documented in asyncio's "Extending asyncio". Otherwise `asyncio.run` would cancel the task again at its end, and
+    # wait for it forever.
+    asyncio._unregister_task(task)
+    # Otherwise the interpreter would close the coroutine at exit, which hangs if a handler swallows that too.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 
 def _log_late_end(task: "asyncio.Task[Any]") -> None:
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(task))
     log.warning("%r, which was abandoned, has ended. Its result is dropped.", _task_name(task))
     _drop(task)
 
