@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.ahead import Ahead
+from toolwright.core.concurrency import Supervision
 from toolwright.core.errors import ModelUnavailable
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.model.ask import AnswerLimit
@@ -22,9 +23,12 @@ def on_the_loop(body: Callable[[Ahead], Awaitable[None]]) -> None:
 
 async def ended(work: Coroutine[Any, Any, None], limit: AnswerLimit) -> bool:
     """Whether it ends by itself within the limit."""
-    with limit:
-        await work
-    return limit.cut_off is None
+    supervised = Supervision(work, "model")
+    limit.begin(supervised)
+    in_time = await supervised.end()
+    if in_time:
+        supervised.result()
+    return in_time
 
 
 async def _turn() -> None:
@@ -94,47 +98,5 @@ def test_a_stream_of_small_events_does_not_set_the_timer_repeatedly() -> None:
             assert loop.timers == timers
 
         assert await ended(speak(), limit)
-
-    on_the_loop(body)
-
-
-def test_a_model_that_swallows_its_cancellation_is_cancelled_again() -> None:
-    async def body(loop: Ahead) -> None:
-        limit, swallowed = AnswerLimit(600, 3_600, Cancellation()), 0
-
-        async def speak() -> None:
-            nonlocal swallowed
-            while swallowed < 3:
-                loop.ahead += 610
-                try:
-                    await _turn()
-                    await asyncio.Event().wait()
-                except asyncio.CancelledError:
-                    swallowed += 1
-            loop.ahead += 610
-            await asyncio.Event().wait()
-
-        assert not await ended(speak(), limit)
-        assert swallowed == 3
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-
-    on_the_loop(body)
-
-
-def test_a_cancellation_from_outside_leaves_the_block() -> None:
-    async def body(loop: Ahead) -> None:
-        async def answer() -> None:
-            limit = AnswerLimit(600, 3_600, Cancellation())
-            with limit:
-                loop.ahead += 610  # the limit has cancelled the task too when it resumes
-                await _turn()
-
-        task = asyncio.ensure_future(answer())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
 
     on_the_loop(body)

@@ -5,10 +5,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import Any
 
 from toolwright.core.agents.active import ActiveAgent, steps_of
 from toolwright.core.agents.agent import CHANNELS
-from toolwright.core.concurrency import GRACE, CutOff, deadlines_of, is_cancelled
+from toolwright.core.concurrency import Supervision, is_cancelled
 from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
 from toolwright.core.model import Model, ModelRequest, ModelResponse
@@ -58,98 +59,44 @@ def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, second
 
 
 class AnswerLimit:
-    """Ends the answer that the current task reads: after a time without events, after a total time, or on an abort.
+    """Ends an answer after a time without events, after a total time, or on an abort."""
 
-    The task is cancelled within the block, and again every `GRACE` seconds if the model swallows that. `cut_off` is
-    then the reason, and the cancellation does not leave the block.
-    """
-
-    __slots__ = (
-        "_abort",
-        "_again",
-        "_before",
-        "_cancels",
-        "_deadline",
-        "_deadlines",
-        "_end",
-        "_ring",
-        "_silence",
-        "_task",
-        "_total",
-        "cut_off",
-    )
+    __slots__ = ("_abort", "_again", "_end", "_loop", "_reading", "_ring", "_silence", "_total")
 
     def __init__(self, silence: float, total: float, abort: Cancellation) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None, "an answer is read by a task"
-        self._deadlines, self._task, self._abort = deadlines_of(loop), task, abort
-        self._silence, self._total, self._ring = silence, total, silence * (1 + SLACK)
-        self._before, self._cancels = task.cancelling(), 0
-        self.cut_off: CutOff | None = None
-        now = loop.time()
+        self._reading: Supervision[Any] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._silence, self._total = silence, total
+        self._abort = abort
+        self._ring = silence * (1 + SLACK)
+        now = self._loop.time()
         self._end = now + total
         self._again = now + silence * SLACK
-        self._deadline = self._deadlines.add(min(now + self._ring, self._end), self._cut_by_time)
 
-    def __enter__(self) -> None:
-        self._abort.within(self)
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> bool:
-        """Withdraw the cancellations. Returns whether the error is only their consequence."""
-        self._abort.left(self)
-        self._deadlines.remove(self._deadline)
-        for _ in range(self._cancels):
-            self._task.uncancel()
-        if self.cut_off is None or self._task.cancelling() > self._before:
-            return False
-        return isinstance(error, Exception | asyncio.CancelledError)
+    def begin(self, reading: "Supervision[Any]") -> None:
+        """Apply the limit to this reading."""
+        self._reading = reading
+        reading.limit(min(self._loop.time() + self._ring, self._end))
+        self._abort.within(reading)
 
     def progress(self) -> bool:
         """Extend the silence limit after a model event. Return False if the answer was cut off."""
-        if self.cut_off is not None:
+        assert self._reading is not None, "what makes progress has begun"
+        if self._reading.cut_off is not None:
             return False
-        now = self._deadlines.loop.time()
+        now = self._loop.time()
         if now >= self._again and not self._abort.aborted:
             self._again = now + self._silence * SLACK
-            self._deadlines.remove(self._deadline)
-            self._deadline = self._deadlines.add(min(now + self._ring, self._end), self._cut_by_time)
+            self._reading.limit(min(now + self._ring, self._end))
         return True
-
-    def expired(self) -> bool:
-        """Return whether the answer was cut off."""
-        return self.cut_off is not None
-
-    def reschedule(self, when: float) -> None:
-        """Abort the answer at that time of the event loop."""
-        if when <= self._deadlines.loop.time() and asyncio.current_task() is not self._task:
-            self._cut("abort")
-        else:
-            self._deadlines.remove(self._deadline)
-            self._deadline = self._deadlines.add(when, self._cut_by_abort)
 
     def check(self) -> None:
         """Raise `ModelUnavailable` if the answer has taken too long, and was not aborted."""
         if self._abort.aborted:
             return
-        if self._deadlines.loop.time() >= self._end:
+        if self._loop.time() >= self._end:
             raise ModelUnavailable(f"The model's answer was not complete after {self._total:g} s.")
         raise ModelUnavailable(f"The model sent nothing for {self._silence:g} s during its answer.")
-
-    def _cut_by_time(self) -> None:
-        self._cut("time")
-
-    def _cut_by_abort(self) -> None:
-        self._cut("abort")
-
-    def _cut(self, why: CutOff) -> None:
-        if self.cut_off is None:
-            self.cut_off = why
-        elif self._cancels == 1:
-            log.warning("A model ignores the cancellation of its answer, and is cancelled again.")
-        self._cancels += 1
-        self._task.cancel()
-        self._deadlines.remove(self._deadline)
-        self._deadline = self._deadlines.add(self._deadlines.loop.time() + GRACE, self._cut_by_time)
 
 
 class ModelRaised(Exception):
@@ -295,23 +242,26 @@ class ModelAnswers:
             model = context.trace.model(model, context.frame.id, compacted)
         if context is not None and context.time_limit is not None:
             total = min(total, context.seconds_left())
+        limit = AnswerLimit(silence, total, abort)
+        reading = Supervision(_read(model, request, limit, stream, context), model.name)
+        limit.begin(reading)
         began = asyncio.get_running_loop().time()
-        limit, response = AnswerLimit(silence, total, abort), None
-        # for the provider's errors
-        token = None if context is None else BEFORE_CUT.set(context.redact)
         try:
-            with limit:
-                response = await _read(model, request, limit, stream)
+            if not await reading.end():
+                limit.check()
+                return None
+            try:
+                response, error = reading.result()
+            except GeneratorExit as raised:  # raised by the model: it would end the run's own coroutine
+                raise ModelRaised(error_text(raised)) from raised
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
             raise ModelError("The model cancelled its own answer.") from error
         finally:
-            if token is not None:
-                BEFORE_CUT.reset(token)
-        if limit.cut_off == "time" or (limit.cut_off is not None and response is None):
-            limit.check()
-            return None
+            abort.left(reading)
+        if error is not None:
+            raise error
         if response is None:
             raise ModelError("The model ended its answer without a response.")
         response = checked_response(response, model.name)
@@ -368,12 +318,18 @@ class ModelAnswers:
 
 
 async def _read(
-    model: Model, request: ModelRequest, limit: AnswerLimit, stream: AnswerStream | None
-) -> ModelResponse | None:
-    """Return the model's answer, streamed while it arrives."""
+    model: Model,
+    request: ModelRequest,
+    limit: AnswerLimit,
+    stream: AnswerStream | None,
+    context: RunContext | None,
+) -> tuple[ModelResponse | None, BaseException | None]:
+    """Return the model's answer, streamed while it arrives, and the error that would end the event loop if raised."""
     response: ModelResponse | None = None
     loop = asyncio.get_running_loop()
     pause_at = loop.time() + MOST_HELD
+    if context is not None:
+        BEFORE_CUT.set(context.redact)  # for the provider's errors; this task ends with the answer
     try:
         async with aclosing(model.respond(request)) as events:
             async for event in events:
@@ -392,11 +348,13 @@ async def _read(
                             stream.show(event)  # type: ignore[arg-type]  # the response is the last event
                     except Exception as error:
                         raise internal_error("showing the model's answer", error) from error
+    except KeyboardInterrupt as error:
+        return None, error
     except ToolwrightError:
         raise
-    except (Exception, SystemExit, GeneratorExit) as error:  # a user-defined model can raise anything
+    except (Exception, SystemExit) as error:  # a user-defined model can raise anything
         raise ModelRaised(error_text(error)) from error
-    return response
+    return response, None
 
 
 def _alone(active: ActiveAgent) -> bool:
