@@ -200,10 +200,20 @@ class Event(Shape, title="EventShape"):
 
     @classmethod
     def of(cls, row: EventRow, **given: str | None) -> JSONObject:
-        """Render an event. Events of a space have its id under both of its names."""
-        fields = super().of(row, **given)
+        """Render an event, its type first. Events of a space have its id under both of its names."""
+        fields: JSONObject = {"type": row.type, "ts": row.at.isoformat()}
+        if row.n is not None:
+            fields["id"] = str(row.n)
+            fields["seq"] = row.n
         if row.space_id is not None:
             fields["spaceId"] = fields["smartSpaceId"] = row.space_id
+        if row.thread_id is not None:
+            fields["threadId"] = row.thread_id
+        if row.run_id is not None:
+            fields["runId"] = row.run_id
+        if (agent_entity_id := given.get("agent_entity_id")) is not None:
+            fields["agentEntityId"] = agent_entity_id
+        fields["data"] = row.payload
         return fields
 
 
