@@ -8,6 +8,7 @@ from typing import Any
 
 import toolwright as tw
 
+TASK = "Read all pages."
 KEPT, LONG = 3, 400  # newest results that stay whole, and characters from which a result is shortened
 
 READ_RESULT = {
@@ -35,16 +36,17 @@ def shorten(messages: list[dict[str, Any]], results: dict[str, str]) -> list[dic
     shown: list[dict[str, Any]] = []
     newer = 0
     for message in reversed(messages):
-        block = message["content"][0]
-        if isinstance(block, dict) and block.get("type") == "tool_result":
+        if message["role"] == "user" and message["content"] != TASK:
             newer += 1
-            text = block["content"][0]["text"]
+            [block] = message["content"]
+            text: str = block["content"][0]["text"]
             if newer > KEPT and len(text) > LONG:
                 results[block["tool_use_id"]] = text
                 note = (
                     f"[{len(text)} characters, no longer shown. Call read_result to read them.] {text[:80]}"
                 )
-                message = {**message, "content": [{**block, "content": [{"type": "text", "text": note}]}]}
+                short: dict[str, Any] = {**block, "content": [{"type": "text", "text": note}]}
+                message = {"role": "user", "content": [short]}
         shown.append(message)
     return shown[::-1]
 
@@ -54,7 +56,7 @@ async def main() -> None:
     results: dict[str, str] = {}
     async with app.runtime(tw.Settings(database_url="memory://")) as rt:
         toolkit = rt.toolkit("archivist")
-        messages: list[dict[str, Any]] = [{"role": "user", "content": "Read all pages."}]
+        messages: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
         for number in range(1, 21):
             messages = shorten(messages, results)
             # Here you would ask a model, with messages and [*toolkit.definitions, READ_RESULT]. This is its answer:

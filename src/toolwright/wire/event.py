@@ -13,7 +13,7 @@ from toolwright.core.threads.event import EventDraft, EventType, LazyEventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, Run, Usage
 from toolwright.wire.message import Message as MessageShape
-from toolwright.wire.rendering import GIVEN, Absent, From
+from toolwright.wire.rendering import Absent
 from toolwright.wire.result import attachment_to_json, error_object, is_cut
 from toolwright.wire.run import Usage as UsageShape
 from toolwright.wire.shape import JsonObject, Shape, wire_name
@@ -177,23 +177,19 @@ def live_event(
     )
 
 
-def _id(event: EventRow) -> str | None:
-    return None if event.n is None else str(event.n)
-
-
 class Event(Shape, title="EventShape"):
     """An event. Live events have no `id` and no `seq`.
 
     `n` is the number of a recorded event. A live event is a delta of an answer, or progress of a call.
     """
 
-    id: Annotated[Absent[str], From(_id)] = None
+    id: Absent[str] = None
     n: Annotated[Absent[int], wire_name("seq", "id")] = None
     type: str
     at: Annotated[datetime, wire_name("ts")]
     thread_id: Absent[str] = None
     run_id: Absent[str] = None
-    agent_entity_id: Annotated[Absent[str], GIVEN] = None
+    agent_entity_id: Absent[str] = None
     payload: Annotated[
         JsonObject, wire_name("data"), Field(description="The event's payload. Its form depends on the type.")
     ]

@@ -6,7 +6,7 @@ fields that were asked for, and decides what to do next. A failed precondition i
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from toolwright.core.agents.memory import Passage, Vector
 from toolwright.core.threads.event import Event
@@ -317,6 +317,8 @@ Rule: TypeAlias = Generator["Operation | Sequence[Operation] | Batch", list[Any]
 class RowEffect(Value):
     """Base of effects that are rules: values that are committed with a unit and change rows by a rule."""
 
-    def rule(self, at: datetime) -> Rule[None]:
-        """Yield the row operations. `at` is the timestamp of the unit."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # each subclass defines it
+
+        def rule(self, at: datetime) -> Rule[None]:
+            """Yield the row operations. `at` is the timestamp of the unit."""
+            ...

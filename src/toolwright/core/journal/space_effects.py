@@ -55,16 +55,16 @@ class SpaceEffect(Value):
     events: tuple[EventDraft, ...] = ()
 
     def rule(self, at: datetime) -> Rule[int | None]:
-        """Yield the row operations. Returns the position of the message that it writes, None, or `UNCHANGED`."""
-        raise NotImplementedError
+        """Yield the row operations: none, unless the effect changes more than its events say.
+
+        Returns the position of the message that it writes, None, or `UNCHANGED`.
+        """
+        yield []
+        return None
 
 
 class Announce(SpaceEffect):
     """Publish events to the space's followers without any other change."""
-
-    def rule(self, at: datetime) -> Rule[int | None]:
-        yield []
-        return None
 
 
 class Post(SpaceEffect):

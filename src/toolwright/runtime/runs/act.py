@@ -162,7 +162,9 @@ class Actions:
                 if missing:
                     await park_for(context, missing)
             case MakeCalls():
-                await self._make_queued(context, action.queued)
+                rest = tuple([each for each in context.run.queued if each not in action.queued])
+                run = changed(context.run, queued=rest)
+                await self._make_calls(context, Changes(), run, action.queued)
             case CallImmediately():
                 await self._call_immediately(context)
             case TakeOutsideCalls():
@@ -314,11 +316,6 @@ class Actions:
             await self._ends.wait(context, waiting)
 
     # ── calls that no model requests ────────────────────────────────────────────────────────────────────────────
-
-    async def _make_queued(self, context: RunContext, queued: Sequence[QueuedCall]) -> None:
-        """Make queued calls, in the thread's own conversation or in that of a prompt tool."""
-        rest = tuple([each for each in context.run.queued if each not in queued])
-        await self._make_calls(context, Changes(), changed(context.run, queued=rest), queued)
 
     async def _call_immediately(self, context: RunContext) -> None:
         """Make the immediate calls of a newly active prompt (S0 §5), once per activation, even if there are none."""
@@ -530,9 +527,9 @@ def _words(error: ToolwrightError | ModelRaised) -> tuple[str, str]:
 
 
 def _cut_of(context: RunContext, response: ModelResponse) -> CutReason | None:
-    """Return why the answer is not whole, or None. Nobody waits for the text of some empty answers.
+    """Return why the answer is not whole, or None.
 
-    Those are answers to inbox events, and of a prompt tool that returns no text.
+    An answer to inbox events may be empty, and so may that of a prompt tool which returns no text.
     """
     if response.cut != "empty":
         return response.cut

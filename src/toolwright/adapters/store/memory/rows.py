@@ -393,7 +393,7 @@ class MemoryRows:
 
 
 def _nothing(_: object) -> list[Any]:  # rows of any class
-    """Do nothing: nobody else writes, and rows of what was deleted are not left."""
+    """Do nothing: there is one writer, and a deletion leaves no rows to sweep."""
     return []
 
 
