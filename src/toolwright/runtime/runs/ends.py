@@ -4,39 +4,27 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from logging import INFO, WARNING
 
-from toolwright.core.agents.agent import home_thread_id_of
-from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import CancelChildren, Close, Stop
-from toolwright.core.journal.effects import Announce, Effect
+from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.units import Advance, Finish, Leaving, Release
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import quantity
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import EventType
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Rounds
-from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, AbandonedCallResults, Calls
+from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.children.child import ChildReports
 from toolwright.runtime.context.commit import REBUILT, Answered, Changes, End, Next
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.context.record import source_of
 from toolwright.runtime.model.answer import outside_calls, queued_message
-from toolwright.runtime.runs.outage import (
-    back_off,
-    end_back_off,
-    keep_back_off,
-    next_try,
-    requeue_read_events,
-    retries,
-    tried_again,
-)
+from toolwright.runtime.runs.finish import abandoned_results, ends_family, finish
+from toolwright.runtime.runs.outage import back_off, has_own_message, retries
 from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event
-from toolwright.wire.space import space_event
 
 _log = logger("toolwright.runtime")
 _MOST_UNKNOWN = 1_000  # maximum number of unknown agents that a warning has named
@@ -53,83 +41,6 @@ def _log_limit(context: RunContext, end: End) -> None:
     if limit is not None:
         agent, count = context.active.agent.name, quantity(context.run.step_count, "step")
         _log.warning("A run of the agent %r has reached %s after %s.", agent, limit, count)
-
-
-def ended(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
-    """Return the changes and the run's row that end the run and release the thread."""
-    over = changed(
-        run,
-        status=end.status,
-        stop_reason=end.stop_reason,
-        error=end.error,
-        error_code=end.error_code,
-        waiting=None,
-        completed_at=context.clock.now(),
-    )
-    if end.status == "skipped":
-        over, changes = changed(over, output=end.reason), _left_out(context, changes)
-    effects = (*changes.effects, *presence(context, context.space.at_work_after(changes), "agent.inactive"))
-    changes = changed(changes, events=[*changes.events, run_event(over)], effects=effects)
-    if end.status == "failed":
-        changes = requeue_read_events(context, changes, failed=end.fault == "batch")
-        waits = changes.leaving is not None and changes.leaving.due is not None
-        if end.fault == "model" and waits:
-            return back_off(context, changes, next_try(context)), over
-        return end_back_off(context, changes), over
-    inbox = tuple([event.processed() for event in context.reading.values()])
-    changes = changed(changes, inbox=inbox, leaving=context.leaving(context.clock.now()))
-    return (keep_back_off if end.status == "cancelled" else end_back_off)(context, changes), over
-
-
-def _left_out(context: RunContext, changes: Changes) -> Changes:
-    """Drop the messages of a run whose only call was to skip, but not those that joined it unread (D12)."""
-    if context.run.step_count != 1 or len(context.root.calls) != 1 or not is_home(context):
-        return changes
-    of_run = [message for message in context.root.messages if message.run_id == context.run.id]
-    answers = [changed(one, kept=False) if one.call_id is not None else one for one in changes.messages]
-    return changed(
-        changes, dropped=tuple([one.seq for one in of_run if one.seq is not None]), messages=answers
-    )
-
-
-def is_home(context: RunContext) -> bool:
-    """Return whether the thread is its agent's home thread."""
-    return context.thread.id == home_thread_id_of(context.thread.agent)
-
-
-def presence(context: RunContext, space_id: str | None, type_: EventType) -> list[Effect]:
-    """Return the event that tells the agent's space, if it is in one, whether the agent is active."""
-    if space_id is None:
-        return []
-    entity_id = None if context.author is None else context.author.id
-    event = space_event(type_, agentEntityId=entity_id, runId=context.run.id)
-    return [Announce(space_id=space_id, source=source_of(context), events=(event,))]
-
-
-def abandoned_results(context: RunContext, end: End) -> AbandonedCallResults:
-    """Return the results of the calls that are still open when the run ends with `end`."""
-    stops = end.status == "cancelled" or _ends_family(context, terminated=end.terminated)
-    match end.status:
-        case "cancelled":
-            return AbandonedCallResults(
-                what="Run cancelled", running=CANCELLED, code="cancelled", stops_children=stops
-            )
-        case "failed":
-            return AbandonedCallResults(
-                what="The run failed", running=INTERRUPTED, code="interrupted", stops_children=stops
-            )
-        case _:
-            what = "The session was stopped"
-            running = f"{what} while this call was running; its effect is unknown."
-            return AbandonedCallResults(what=what, running=running, code="stopped", stops_children=stops)
-
-
-def _ends_family(context: RunContext, *, terminated: bool) -> bool:
-    """Return whether the thread and its child threads end with this run."""
-    thread = context.thread
-    if thread.link is None:
-        return terminated or thread.agent == REQUESTS.id
-    return terminated or not thread.link.resumable
 
 
 def read_outside_calls(context: RunContext, changes: Changes, events: Sequence[InboxEvent]) -> Sequence[Call]:
@@ -162,7 +73,7 @@ class RunEnds:
         kind, changes, run = following.kind, following.changes, following.run
         if following.forced:
             return await self.end(context, kind, changes, end)
-        answer = await context.write(kind, *await self._end_changes(context, changes, run, end))
+        answer = await context.write(kind, *await self._finished(context, changes, run, end))
         if answer == "done":
             _log_limit(context, end)
         return None if answer in ("unread", "cancel") else answer
@@ -189,9 +100,7 @@ class RunEnds:
                     all_changes,
                     own_message(event, context.run, context.run.step_count, context.next_seq(all_changes)),
                 )
-            outcome = await context.write(
-                kind, *await self._end_changes(context, all_changes, context.run, end)
-            )
+            outcome = await context.write(kind, *await self._finished(context, all_changes, context.run, end))
             if outcome == "terminated" and not changes.effects:
                 continue  # the next participant of a round has just ended: select another
             is_left = outcome in REBUILT and (outcome != "file" or changes.files)
@@ -221,13 +130,13 @@ class RunEnds:
         events = [] if retries(context.run) else [run_event(run)]
         until = datetime.fromisoformat(str(waiting["retryAt"]))
         pause = (until - context.clock.now()).total_seconds()
-        changes = Changes(events=events)
+        changes = Changes(events=events, leaving=Leaving(gen=context.gen, due=until))
         if is_shared:
-            leaving = Leaving(gen=context.gen, due=until)
-            await context.write(Release, changed(changes, leaving=leaving), run)
+            await context.write(Release, changes, run)
             self._log_left(run.id, str(waiting["error"]))
             return
-        await context.write(Release, back_off(context, changes, until), run)
+        changes.effects = (back_off(context, until),)
+        await context.write(Release, changes, run)
         why = "its model failed" if waiting["reason"] == "model" else "its agent is not known here"
         _log.warning("Run %s is retried in %.0f s, because %s: %s", run.id, pause, why, waiting["error"])
 
@@ -243,30 +152,34 @@ class RunEnds:
             context, changes, abandoned_results(context, end), await self._nested.open_nested_calls(context)
         )
 
-    async def _end_changes(
+    async def _finished(
         self, context: RunContext, changes: Changes, run: Run, end: End
     ) -> tuple[Changes, Run]:
-        """Return the changes and the run's row that end the run, with the effects on other threads of its family."""
-        all_changes, over = ended(context, changes, run, end)
-        return await self.with_family_effects(context, all_changes, over, terminated=end.terminated), over
+        """Return the changes and the run's row that end the run, with the effects on other threads."""
+        all_changes, over = finish(context, changes, run, end)
+        await self.add_family_effects(context, all_changes, over, terminated=end.terminated)
+        return all_changes, over
 
-    async def with_family_effects(
+    async def add_family_effects(
         self, context: RunContext, changes: Changes, over: Run, *, terminated: bool = False
-    ) -> Changes:
-        """Return the changes that end this run, with the effects on other threads: of its family, and in a round."""
+    ) -> None:
+        """Add the effects of this run's end on other threads: of its family, and in a round.
+
+        The session of a failed run continues if another run will read its events.
+        """
         effects = await self._next_turns(context, changes, terminated=terminated)
-        if tried_again(context, changes, over):
-            return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
-        thread_id, link = context.thread.id, context.thread.link
-        if over.calls_only and not terminated:
-            link = None  # the call of its parent had already finished
-        if over.status == "cancelled":
-            effects.append(CancelChildren(thread_id=thread_id))
-        if link is not None:
-            effects += await self._reports.effects(context, link, changes, over, terminated=terminated)
-        if _ends_family(context, terminated=terminated) and (terminated or not over.calls_only):
-            effects.append((Close if link is None else Stop)(thread_id=thread_id))
-        return changed(changes, effects=(*changes.effects, *effects)) if effects else changes
+        is_requeued = over.status == "failed" and any(change.now == "pending" for change in changes.inbox)
+        if not is_requeued or has_own_message(context):
+            thread_id, link = context.thread.id, context.thread.link
+            if over.calls_only and not terminated:
+                link = None  # the call of its parent had already finished
+            if over.status == "cancelled":
+                effects.append(CancelChildren(thread_id=thread_id))
+            if link is not None:
+                effects += await self._reports.effects(context, link, changes, over, terminated=terminated)
+            if ends_family(context, terminated=terminated) and (terminated or not over.calls_only):
+                effects.append((Close if link is None else Stop)(thread_id=thread_id))
+        changes.effects += (*effects,)
 
     async def _next_turns(self, context: RunContext, changes: Changes, *, terminated: bool) -> list[Effect]:
         """Return the effects that start the next turns of the rounds of these events."""

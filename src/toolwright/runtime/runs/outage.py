@@ -6,12 +6,9 @@ from datetime import datetime, timedelta
 from toolwright.core.errors import ModelUnavailable, ToolwrightError
 from toolwright.core.journal.child_effects import BackOff
 from toolwright.core.journal.store import ThreadView
-from toolwright.core.journal.units import Leaving
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import nth_delay
 from toolwright.core.ports import Clock
-from toolwright.core.threads.inbox import InboxChange
-from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
@@ -20,38 +17,6 @@ from toolwright.runtime.threads.inbox import OWN
 from toolwright.wire.event import run_event
 
 LONGEST_RETRY_AFTER = 86_400.0  # seconds; a longer `Retry-After` is capped
-
-
-def requeue_read_events(context: RunContext, changes: Changes, *, failed: bool) -> Changes:
-    """Return the changes that end a failed run and requeue the events that it has read; `failed` counts against them.
-
-    The run's messages about them stay in the records only, so that no later model reads an event twice. The thread's
-    own messages stay in the conversation.
-    """
-    if not context.reading:
-        return changed(changes, inbox=(), leaving=context.leaving(context.clock.now()))
-    back = tuple([event.requeued(int(failed)) for event in context.reading.values()])
-    dropped = [
-        message.seq
-        for message in context.root.messages
-        if message.seq is not None and not _stays(message, context.run.id)
-    ]
-    messages = [changed(message, kept=_stays(message, context.run.id)) for message in changes.messages]
-    return changed(
-        changes, inbox=back, dropped=tuple(dropped), messages=messages, leaving=_leaving(context, back)
-    )
-
-
-def refused(context: RunContext, changes: Changes, back: list[InboxChange]) -> Changes:
-    """Return the changes of a run that could not start, because of the events that it should read."""
-    return changed(changes, inbox=tuple(back), leaving=_leaving(context, back))
-
-
-def tried_again(context: RunContext, changes: Changes, run: Run) -> bool:
-    """Return whether another run will read the events of this failed run; the session then continues."""
-    if run.status != "failed" or has_own_message(context):
-        return False
-    return any(change.now == "pending" for change in changes.inbox)
 
 
 def has_own_message(context: RunContext) -> bool:
@@ -63,19 +28,6 @@ def has_own_message(context: RunContext) -> bool:
 def retries(run: Run) -> bool:
     """Return whether the run waits for its model to be available again. Its retries are not announced."""
     return run.error is not None and not run.over
-
-
-def _leaving(context: RunContext, back: Sequence[InboxChange]) -> Leaving:
-    """Release the thread, due at once if an event is retried."""
-    leaving = context.leaving(context.clock.now())
-    if any(change.now == "pending" for change in back):
-        return changed(leaving, due=context.clock.now())
-    return leaving
-
-
-def _stays(message: Message, run_id: str) -> bool:
-    own = message.role == "user" and message.id.startswith(OWN)
-    return own or message.run_id != run_id
 
 
 def back_off_end(view: ThreadView, clock: Clock) -> datetime | None:
@@ -126,10 +78,14 @@ def lasts_too_long(waiting: JSONObject, most: timedelta) -> bool:
     return retry_at - since > most
 
 
-def back_off(context: RunContext, changes: Changes, until: datetime) -> Changes:
-    """Return the changes that put the thread into back-off until then, because its model has failed again."""
-    effect = BackOff(thread_id=context.thread.id, faults=context.thread.faults + 1, until=until)
-    return changed(changes, effects=(*changes.effects, effect), leaving=Leaving(gen=context.gen, due=until))
+def back_off(context: RunContext, until: datetime) -> BackOff:
+    """Return the effect that puts the thread into back-off until then, because its model has failed again."""
+    return BackOff(thread_id=context.thread.id, faults=context.thread.faults + 1, until=until)
+
+
+def end_of_back_off(context: RunContext) -> Sequence[BackOff]:
+    """Return the effect that ends the thread's back-off, if its model has failed."""
+    return (BackOff(thread_id=context.thread.id, faults=0, until=None),) if context.thread.faults else ()
 
 
 def is_left_to_others(run: Run | None) -> bool:
@@ -142,29 +98,8 @@ def is_left_to_others(run: Run | None) -> bool:
     )
 
 
-def end_outage(context: RunContext, changes: Changes) -> Changes:
-    """Return the changes of a model's answer, including the end of the outage that the run waited for, if any."""
+def end_outage(context: RunContext, changes: Changes) -> None:
+    """Add the end of the outage that the run waited for, if any, to the changes of a model's answer."""
     if retries(context.run):
         changes.events.insert(0, run_event(changed(context.run, error=None, waiting=None)))
-    return end_back_off(context, changes)
-
-
-def keep_back_off(context: RunContext, changes: Changes) -> Changes:
-    """Return the changes that end a cancelled run. A thread in back-off keeps its time for the remaining messages."""
-    until = context.thread.not_before
-    if (
-        until is None
-        or until <= context.clock.now()
-        or changes.leaving is None
-        or changes.leaving.due is None
-    ):
-        return end_back_off(context, changes)
-    return changed(changes, leaving=Leaving(gen=context.gen, due=until))
-
-
-def end_back_off(context: RunContext, changes: Changes) -> Changes:
-    """Return the changes with the end of the thread's back-off."""
-    if not context.thread.faults:
-        return changes
-    over = BackOff(thread_id=context.thread.id, faults=0, until=None)
-    return changed(changes, effects=(*changes.effects, over))
+    changes.effects += (*end_of_back_off(context),)

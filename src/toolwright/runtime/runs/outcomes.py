@@ -87,7 +87,7 @@ class Outcomes:
         seq = context.next_seq(changes)
         context.add_message(changes, assistant_message(context, response, calls, number, seq, at))
         if run.error is not None or context.thread.faults:
-            changes = end_outage(context, changes)
+            end_outage(context, changes)
         if frame.texts:
             changes.effects += (KeepTexts(texts=frame.texts),)
         run = paying(run, response)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from toolwright.core.limits import nth_delay
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
 from toolwright.core.text import error_text, quantity
 from toolwright.core.threads.call import Call, is_over
-from toolwright.core.threads.inbox import InboxEvent, batch
+from toolwright.core.threads.inbox import InboxChange, InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers, UnknownAgent
@@ -35,9 +35,10 @@ from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.journal import Services
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.act import Actions
-from toolwright.runtime.runs.ends import RunEnds, presence
+from toolwright.runtime.runs.ends import RunEnds
+from toolwright.runtime.runs.finish import leaving_after, presence
 from toolwright.runtime.runs.loop import execute
-from toolwright.runtime.runs.outage import back_off_end, is_left_to_others, refused, retries, unknown_agent
+from toolwright.runtime.runs.outage import back_off_end, is_left_to_others, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.threads.inbox import (
     alike,
@@ -485,15 +486,26 @@ class RunWorker:
         own = [event for event in waiting if event.run_id == context.run.id]
         back = [event.requeued(1) for event in waiting if event not in own]
         try:
-            changes = refused(context, _reading(context, over, own, await cleaned_texts(own)), back)
-            await context.write(claim, await self._ends.with_family_effects(context, changes, over), over)
+            read = _reading(context, over, own, await cleaned_texts(own))
+            await self._write_refusal(context, claim, read, over, back)
         except (ThreadLost, StoreError):
             raise
         except Exception:
             log.exception("The messages of the run %s could not be stored in its thread.", context.run.id)
             back += [event.parked() for event in own]
-            changes = refused(context, Changes(events=[run_event(over)]), back)
-            await context.write(claim, await self._ends.with_family_effects(context, changes, over), over)
+            await self._write_refusal(context, claim, Changes(events=[run_event(over)]), over, back)
+
+    async def _write_refusal(
+        self,
+        context: RunContext,
+        claim: Callable[..., Claim],
+        changes: Changes,
+        over: Run,
+        back: Sequence[InboxChange],
+    ) -> None:
+        changes.inbox, changes.leaving = tuple(back), leaving_after(context, back, self._clock.now())
+        await self._ends.add_family_effects(context, changes, over)
+        await context.write(claim, changes, over)
 
     def _new_run(self, view: ThreadView) -> Run:
         return first_run(view.thread, self._new_id("run"), 0, self._clock)
