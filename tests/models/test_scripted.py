@@ -155,6 +155,14 @@ async def test_the_yaml_file_has_the_same_form(tmp_path: Path) -> None:
         ("- json: .nan", "turn 1: json is not JSON"),
         ("- json: 2026-11-22", "turn 1: json: "),
         ("- value: 1", "turn 1: unknown key 'value'; the keys of a turn are text, json, calls"),
+        (
+            "- calls: [{name: a, arguments: {}}]",
+            "turn 1: unknown key 'calls.0.arguments'; the keys of a call are name, args.",
+        ),
+        (
+            "- {text: a, usage: {tokens: 1}}",
+            "unknown key 'usage.tokens'; the keys of usage are input_tokens, output",
+        ),
         ("boss: hello", "'boss': a script must be a list of turns"),
         ("boss:\n- fail: maybe", "'boss', turn 1: fail: "),
     ],

@@ -76,6 +76,8 @@ class TurnForm(_Form):
 
 _KEYS = {name: field.alias or name for name, field in TurnForm.model_fields.items()}
 """Keys of a turn, by the form's field names."""
+_PARTS = {"calls": ("a call", CallForm), "usage": ("usage", UsageForm)}
+"""Parts of a turn that have keys of their own, with what an error calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,11 @@ def _first_error(error: ValidationError) -> str:
     first_error = error.errors(include_url=False)[0]
     path = ".".join(str(part) for part in first_error["loc"] if "[" not in str(part)) or "the turn"
     if first_error["type"] == "extra_forbidden":
-        return f"unknown key {path!r}; the keys of a turn are {', '.join(_KEYS.values())}."
+        what, keys = "a turn", _KEYS.values()
+        if len(first_error["loc"]) > 1:
+            what, form = _PARTS[str(first_error["loc"][0])]
+            keys = form.model_fields
+        return f"unknown key {path!r}; the keys of {what} are {', '.join(keys)}."
     return sentence(f"{path}: {form_error(first_error)}")
 
 
