@@ -149,10 +149,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     With `REST_PART` keep a part of the tests of `make test-rest`, for `.ci/run`, which has 30 minutes.
     """
-    matrices = defaultdict[str, list[pytest.Item]](list)
+    matrices = defaultdict[tuple[str, object], list[pytest.Function]](list)
     for item in items:
-        if item.get_closest_marker("matrix"):
-            matrices[item.nodeid.partition("[")[0]].append(item)
+        if isinstance(item, pytest.Function) and item.get_closest_marker("matrix"):
+            script = item.callspec.params.get("script")  # each crash script is a matrix of its own
+            matrices[item.nodeid.partition("[")[0], script].append(item)
     for points in matrices.values():
         points.sort(key=lambda item: crc32(item.nodeid.encode()))
         for item in points[ceil(len(points) / SAMPLE) :]:

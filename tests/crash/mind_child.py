@@ -1,5 +1,6 @@
-"""Processes that set a plan and fire it, and kill themselves before or after a unit with that effect."""
+"""Processes in which an agent writes its memory or sets a plan that fires, and that die at a unit with one effect."""
 
+import toolwright as tw
 from tests.crash.dying import die
 from tests.crash.forks import Order
 from tests.databases import opened
@@ -7,6 +8,9 @@ from tests.runtime.mind_rig import thinking
 from toolwright.adapters.motor.manual import START
 from toolwright.core.journal.units import Unit
 from toolwright.testing import MemoryBus
+
+AGENT = tw.Agent("thinker", "p", toolkits=["memory"])
+PLAN = {"name": "Tea", "instruction": "Make tea.", "runAfter": "1 hour"}
 
 
 async def run(order: Order) -> None:
@@ -16,8 +20,9 @@ async def run(order: Order) -> None:
         if effect in [type(each).__name__ for each in getattr(unit, "effects", ())]:
             die()
 
-    async with thinking(await opened(url, MemoryBus())) as mind:
+    async with thinking(await opened(url, MemoryBus()), agents=[AGENT]) as mind:
         setattr(mind.store, when, kill)
-        plan = {"name": "Tea", "instruction": "Make tea.", "runAfter": "1 hour"}
-        await mind.call("set_plans", plans=[plan])
+        await mind.call("update_memory", label="mood", content="glad")
+        await mind.call("store_memory", content="Tea is green.")
+        await mind.call("set_plans", plans=[PLAN])
         await mind.turn_to(START.replace(hour=2))
