@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from toolwright.adapters.store.engine.program import statements
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql.agents import AgentQueries, McpQueries, SessionStatements
+from toolwright.adapters.store.sql.agents import AgentQueries
 from toolwright.adapters.store.sql.children import ChildQueries
 from toolwright.adapters.store.sql.memory import MemoryQueries
 from toolwright.adapters.store.sql.messages import OfferQueries
@@ -37,7 +37,7 @@ Order: TypeAlias = dict[str, Any]  # JSON
 Run: TypeAlias = Callable[[Order], Awaitable[None]]
 COMPILED = (
     *(Statements, Queries, ChildQueries, AgentQueries),
-    *(OfferQueries, SpaceQueries, SessionStatements, McpQueries, MemoryQueries, RetentionQueries),
+    *(OfferQueries, SpaceQueries, MemoryQueries, RetentionQueries),
 )
 
 

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from toolwright.adapters.store.engine.codecs import Params, Row, instant, instant_or_none, micros
 from toolwright.adapters.store.engine.program import Driver, Op, Reading, read_rows, statements
-from toolwright.adapters.store.sql.agents import SqlAgents, SqlMcp, SqlSessions
+from toolwright.adapters.store.sql.agents import SqlAgents
 from toolwright.adapters.store.sql.children import SqlChildren
 from toolwright.adapters.store.sql.messages import CALLS, IN_PASSING, MESSAGE_VERSIONS, MESSAGES, SqlOffers
 from toolwright.adapters.store.sql.readers import MOST, OWNERS, SHOWN_CALLS, Queries, each_event
-from toolwright.adapters.store.sql.records import SqlRecords
 from toolwright.adapters.store.sql.retention import SqlRetention
+from toolwright.adapters.store.sql.rows import SqlRows
 from toolwright.adapters.store.sql.spaces import SPACE_EVENTS, SqlSpaces
 from toolwright.adapters.store.sql.threads import (
     COMPACTIONS,
@@ -30,7 +30,7 @@ from toolwright.adapters.store.sql.threads import (
 )
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files import File
-from toolwright.core.journal.reads import Depths
+from toolwright.core.journal.reads import Depths, McpReads, RecordReads, SessionReads
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit
 from toolwright.core.limits import ALL_ROWS, Page
@@ -80,14 +80,15 @@ class SqlStore:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._sql = statements(Queries, driver.dialect)
-        self.spaces = SqlSpaces(driver)
+        self._rows = SqlRows(driver)
+        self.spaces = SqlSpaces(self._rows, driver)
         self.agents = SqlAgents(driver)
-        self.sessions = SqlSessions(driver)
-        self.records = SqlRecords(driver)
-        self.mcp = SqlMcp(driver)
+        self.sessions = SessionReads(self._rows)
+        self.records = RecordReads(self._rows)
+        self.mcp = McpReads(self._rows)
         self.retention = SqlRetention(driver)
         self.offers = SqlOffers(driver)
-        self.children = SqlChildren(driver)
+        self.children = SqlChildren(self._rows, driver)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         return await shielded(self._driver.write(unit))

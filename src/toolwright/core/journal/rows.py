@@ -97,7 +97,33 @@ class Beyond(Value):
         return stored is None or stored > self.value
 
 
-Test: TypeAlias = Not | OneOf | NoneOf | UpTo | Beyond
+class Above(Value):
+    """Condition of a column: it has a value, greater than this one."""
+
+    value: Any  # as above
+
+    def holds(self, stored: Any) -> bool:  # as above
+        return stored is not None and stored > self.value
+
+
+class Below(Value):
+    """Condition of a column: it has a value, less than this one."""
+
+    value: Any  # as above
+
+    def holds(self, stored: Any) -> bool:  # as above
+        return stored is not None and stored < self.value
+
+
+class Among(Value):
+    """Condition of a column in a read: its value is that of `column` in a row of the other class that meets `where`."""
+
+    kind: type[Record]
+    column: str
+    where: "Where"
+
+
+Test: TypeAlias = Not | OneOf | NoneOf | UpTo | Beyond | Above | Below
 Where: TypeAlias = Mapping[str, object] | tuple[Mapping[str, object], ...]
 """Conditions by column, each a value or a `Test`; all must hold. Of several mappings, one must hold."""
 

@@ -1,7 +1,7 @@
 """Reads of each noun in memory, on the rows of `memory/rows.py`."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -9,46 +9,18 @@ from toolwright.adapters.store.memory.rows import MemoryRows
 from toolwright.core.agents.agent import agent_of_keeper, user_of_keeper
 from toolwright.core.agents.config import AgentHead, AgentRevision, ConfiguredAgent
 from toolwright.core.agents.memory import Block, BlockLink, Passage, PassageRow, PlacedVector, Query, is_match
-from toolwright.core.env.env import Asked, VariablesRequest
-from toolwright.core.journal.reads import Offer
+from toolwright.core.journal.reads import ChildReads, Offer, SpaceReads
 from toolwright.core.journal.retention import DroppedBytes
-from toolwright.core.journal.rows import PendingCalls
-from toolwright.core.journal.units import SignedOut
-from toolwright.core.limits import ALL_ROWS
-from toolwright.core.mcp.servers import McpDefinition
-from toolwright.core.spaces import Entity, Member, Reaction, Space, SpaceMessage
+from toolwright.core.journal.rows import Among, PendingCalls
+from toolwright.core.spaces import Entity, Member
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
-from toolwright.core.threads.thread import Thread, ThreadValue
+from toolwright.core.threads.thread import Thread
 from toolwright.core.value import Record, changed, owned_by
 
 R = TypeVar("R", bound=Record)
-
-
-def _by_time(spaces: Iterable[Space]) -> list[Space]:
-    return sorted(spaces, key=lambda space: (space.created_at, space.id))
-
-
-class MemoryRecords:
-    """The `RecordReads` port in memory."""
-
-    def __init__(self, rows: MemoryRows) -> None:
-        self._rows = rows
-
-    async def one(self, kind: type[R], *key: str) -> R | None:
-        return self._rows.of(kind).rows.get(key)
-
-    async def list(
-        self, kind: type[R], owner: str | None = None, *, limit: int = ALL_ROWS, offset: int = 0
-    ) -> Sequence[R]:
-        stored = kind.STORED
-        chosen = [
-            row for _, row in self._rows.of(kind).select({} if owner is None else {stored.owner: owner})
-        ]
-        chosen.sort(key=lambda each: [getattr(each, name) for name in stored.order])
-        return chosen[offset : offset + limit]
 
 
 class MemoryAgents:
@@ -154,155 +126,45 @@ def _configured(row: AgentRevision, created_at: datetime) -> ConfiguredAgent:
     )
 
 
-class MemoryMcp:
-    """The `McpReads` port in memory."""
-
-    def __init__(self, rows: MemoryRows) -> None:
-        self._rows = rows
-
-    async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
-        rows = self._rows.of(McpDefinition).of("agent_id", agent_id)
-        return sorted(rows, key=lambda one: (one.server, one.tool))
-
-
-class MemorySpaces:
+class MemorySpaces(SpaceReads):
     """The `SpaceReads` port in memory."""
 
     def __init__(self, rows: MemoryRows) -> None:
-        self._rows = rows
-
-    async def space(self, space_id: str) -> Space | None:
-        return self._rows.of(Space).get(space_id)
-
-    async def spaces(
-        self, *, seen_by: str | None = None, limit: int = 50, offset: int = 0
-    ) -> Sequence[Space]:
-        rows = [
-            space
-            for space in self._rows.of(Space).rows.values()
-            if seen_by is None or space.kind == "public" or self._has_member(space.id, seen_by)
-        ]
-        return _by_time(rows)[offset : offset + limit]
-
-    async def spaces_of(self, entity_id: str, limit: int, with_id: str | None = None) -> Sequence[Space]:
-        other = entity_id if with_id is None else with_id
-        rows = [
-            each
-            for each in self._rows.of(Space).rows.values()
-            if self._has_member(each.id, entity_id) and self._has_member(each.id, other)
-        ]
-        return _by_time(rows)[:limit]
+        super().__init__(rows)
+        self._tables = rows
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
-        members = self._rows.of(Member).rows.values()
-        rows = [each for each in members if self._has_member(each.space_id, entity_id)]
-        rows.sort(key=lambda each: (each.space_id, each.joined_at, each.entity_id))
-        people = self._rows.of(Entity)
-        return [(each, getattr(people.get(each.entity_id), "display_name", None)) for each in rows[:limit]]
-
-    def _has_member(self, space_id: str, entity_id: str) -> bool:
-        return (space_id, entity_id) in self._rows.of(Member).rows
-
-    async def memberships(self, entity_id: str) -> Sequence[Member]:
-        return sorted(self._rows.of(Member).of("entity_id", entity_id), key=lambda member: member.space_id)
-
-    async def members(self, space_id: str) -> Sequence[Member]:
-        rows = self._rows.of(Member).of("space_id", space_id)
-        return sorted(rows, key=lambda member: (member.joined_at, member.entity_id))
-
-    async def member(self, space_id: str, entity_id: str) -> Member | None:
-        return self._rows.of(Member).get(space_id, entity_id)
-
-    async def messages(
-        self, space_id: str, *, after: int | None = None, before: int | None = None, limit: int = 50
-    ) -> Sequence[SpaceMessage]:
-        rows = self._messages(space_id)
-        if after is not None:
-            return [each for each in rows if (each.seq or 0) > after][:limit]
-        if before is not None:
-            rows = [each for each in rows if (each.seq or 0) < before]
-        return rows[-limit:] if limit else []
-
-    async def newest(self, space_id: str, limit: int, offset: int) -> Sequence[SpaceMessage]:
-        rows = self._messages(space_id)
-        end = max(0, len(rows) - offset)
-        return rows[max(0, end - limit) : end]
-
-    async def answers(self, message_id: str, limit: int) -> Sequence[SpaceMessage]:
-        rows = self._rows.of(SpaceMessage).rows.values()
-        replies = [each for each in rows if message_id in (each.id, each.parent_id)]
-        return sorted(replies, key=lambda each: each.seq or 0)[-limit:] if limit else []
-
-    def _messages(self, space_id: str) -> list[SpaceMessage]:
-        rows = self._rows.of(SpaceMessage).of("space_id", space_id)
-        return sorted(rows, key=lambda each: each.seq or 0)
-
-    async def message(self, message_id: str) -> SpaceMessage | None:
-        return self._rows.of(SpaceMessage).get(message_id)
-
-    async def reactions(self, message_ids: Sequence[str]) -> Sequence[Reaction]:
-        reactions = self._rows.of(Reaction)
-        rows = [each for message_id in {*message_ids} for each in reactions.of("message_id", message_id)]
-        return sorted(rows, key=lambda each: (each.created_at, each.entity_id, each.emoji))
+        its = Among(kind=Member, column="space_id", where={"entity_id": entity_id})
+        order = ("space_id", "joined_at", "entity_id")
+        rows = await self._rows.find(Member, {"space_id": its}, order, limit=limit)
+        people = self._tables.of(Entity)
+        return [(each, getattr(people.get(each.entity_id), "display_name", None)) for each in rows]
 
     async def caused(self, run_id: str, author: str) -> bool:
-        run = self._rows.of(Run).get(run_id)
-        events = [] if run is None else self._rows.of(InboxEvent).of("thread_id", run.thread_id)
+        run = self._tables.of(Run).get(run_id)
+        events = [] if run is None else self._tables.of(InboxEvent).of("thread_id", run.thread_id)
         return any(event.author == author and run_id in (event.run_id, event.promised) for event in events)
 
 
-class MemoryChildren:
+class MemoryChildren(ChildReads):
     """The `ChildReads` port in memory."""
 
     def __init__(self, rows: MemoryRows) -> None:
-        self._rows = rows
+        super().__init__(rows)
+        self._tables = rows
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
-        return self._rows.lineage(thread_id)
-
-    async def children(self, thread_id: str, *, limit: int = 1000, offset: int = 0) -> Sequence[Thread]:
-        return self._rows.children(thread_id)[offset : offset + limit]
+        return self._tables.lineage(thread_id)
 
     async def living(self, thread_id: str) -> Mapping[str, int]:
-        return Counter([row.agent for row in self._rows.children(thread_id) if not row.is_over])
+        return Counter([row.agent for row in self._tables.children(thread_id) if not row.is_over])
 
-    async def awaited(self, thread_id: str, call_id: str) -> bool:
-        rows = self._rows.children(thread_id)
-        return any(row.report == call_id and row.run_id is not None for row in rows)
-
-    async def nested(self, call_id: str) -> Sequence[Call]:
-        rows = self._rows.of(Call).select({"parent_id": call_id})
-        return sorted([row for _, row in rows], key=lambda call: (call.step, call.position))
-
-    async def within(self, call_id: str) -> Sequence[Message]:
-        parent = self._rows.of(Call).get(call_id)
-        messages = [] if parent is None else self._rows.of(Message).of("thread_id", parent.thread_id)
+    async def within(
+        self, call_id: str
+    ) -> Sequence[Message]:  # found by its thread, without an index of calls
+        parent = self._tables.of(Call).get(call_id)
+        messages = [] if parent is None else self._tables.of(Message).of("thread_id", parent.thread_id)
         return [message for message in messages if message.within == call_id]
-
-    async def request(self, request_id: str) -> VariablesRequest | None:
-        return self._rows.of(VariablesRequest).get(request_id)
-
-    async def requests(self, thread_id: str) -> Sequence[VariablesRequest]:
-        rows = self._rows.of(VariablesRequest).of("thread_id", thread_id)
-        return sorted(rows, key=lambda each: (each.created_at, each.id))
-
-    async def expired(self, at: datetime, limit: int) -> Sequence[VariablesRequest]:
-        requests = self._rows.of(VariablesRequest).rows.values()
-        over = [(each.expires_at, each.id, each) for each in requests if each.expires_at is not None]
-        return [each for until, _, each in sorted(over, key=lambda one: one[:2]) if until <= at][:limit]
-
-    async def requested_variables(self) -> Sequence[str]:
-        return sorted({each.name for each in self._rows.of(Asked).rows.values()})
-
-    async def waiting_threads(self, name: str) -> Sequence[str]:
-        return sorted({each.thread_id for _, each in self._rows.of(Asked).select({"name": name})})
-
-    async def value(self, thread_id: str, key: str) -> str | None:
-        row = self._rows.of(ThreadValue).get(thread_id, key)
-        return None if row is None else row.value
-
-    async def values(self, thread_id: str) -> Mapping[str, str]:
-        return {row.key: row.value for row in self._rows.of(ThreadValue).of("thread_id", thread_id)}
 
 
 class MemoryRetention:
@@ -382,14 +244,3 @@ class MemoryOffers:
     def _offer(self, call: Call) -> Offer:
         run = self._rows.of(Run).rows[call.run_id,]
         return Offer(call=call, agent=run.agent, traceparent=run.traceparent)
-
-
-class MemorySessions:
-    """The `SessionReads` port in memory."""
-
-    def __init__(self, rows: MemoryRows) -> None:
-        self._rows = rows
-
-    async def signed_out(self, session: str, caller: str) -> Mapping[str, datetime]:
-        found = [self._rows.of(SignedOut).get(key) for key in (session, caller)]
-        return {row.key: row.at for row in found if row is not None}

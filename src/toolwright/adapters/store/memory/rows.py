@@ -12,6 +12,7 @@ from toolwright.core.journal.agent_effects import AGENT
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.journal.rows import (
     Add,
+    Among,
     Archive,
     Batch,
     Clear,
@@ -256,6 +257,50 @@ class MemoryRows:
         except StopIteration as stop:
             return cast("T", stop.value)
 
+    async def one(self, kind: type[R], *key: object) -> R | None:
+        """Return the row with that key."""
+        return self.of(kind).rows.get(key)
+
+    async def first(self, kind: type[R], where: Where) -> R | None:
+        """Return a row that meets the conditions."""
+        rows = self._select(kind, where)
+        return rows[0] if rows else None
+
+    async def find(
+        self,
+        kind: type[R],
+        where: Where,
+        order: tuple[str, ...] = (),
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[R]:
+        """Return the rows that meet the conditions, or a page of them."""
+        rows = _in_order(self._select(kind, where), order)
+        return rows if limit is None else rows[offset : offset + limit]
+
+    async def readable(
+        self, kind: type[R], where: Where, order: tuple[str, ...] = (), *, limit: int | None = None
+    ) -> list[R]:
+        """Return the rows that meet the conditions."""
+        return await self.find(kind, where, order, limit=limit)
+
+    async def distinct(self, kind: type[R], columns: tuple[str, ...], where: Where) -> list[R]:
+        """Return the rows that meet the conditions."""
+        return await self.find(kind, where)
+
+    def _select(self, kind: type[R], where: Where) -> list[R]:
+        alternatives = where if isinstance(where, tuple) else (where,)
+        if any(isinstance(each, Among) for one in alternatives for each in one.values()):
+            where = tuple([{name: self._known(each) for name, each in one.items()} for one in alternatives])
+        return [row for _, row in self.of(kind).select(where)]
+
+    def _known(self, condition: object) -> object:
+        if not isinstance(condition, Among):
+            return condition
+        rows = self._select(condition.kind, condition.where)
+        return OneOf(values=list(dict.fromkeys([getattr(row, condition.column) for row in rows])))
+
     def perform(self, operation: Operation) -> list[Any]:  # rows of any class
         """Execute one operation and return its rows."""
         return self._actions[type(operation)](operation)
@@ -309,9 +354,7 @@ class MemoryRows:
         return []
 
     def _find(self, operation: Find) -> list[Any]:
-        rows = [row for _, row in self.of(operation.kind).select(operation.where)]
-        if operation.order:
-            rows.sort(key=attrgetter(*operation.order))
+        rows = _in_order([row for _, row in self.of(operation.kind).select(operation.where)], operation.order)
         return _counted(rows[: operation.limit], operation.guard)
 
     def _clear(self, operation: Clear) -> list[Any]:
@@ -390,6 +433,14 @@ class MemoryRows:
         for key, _ in rows:
             table.drop(key)
         return [row for _, row in rows]
+
+
+def _in_order(rows: list[R], order: tuple[str, ...]) -> list[R]:
+    """Sort the rows by these fields, in descending order if the names have a minus in front."""
+    if order:
+        names = [name.removeprefix("-") for name in order]
+        rows.sort(key=attrgetter(*names), reverse=names[0] != order[0])
+    return rows
 
 
 def _nothing(_: object) -> list[Any]:  # rows of any class

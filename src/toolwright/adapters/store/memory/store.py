@@ -17,11 +17,8 @@ from toolwright.adapters.store.engine.outcome import NO_EVENTS, Publish
 from toolwright.adapters.store.memory.reads import (
     MemoryAgents,
     MemoryChildren,
-    MemoryMcp,
     MemoryOffers,
-    MemoryRecords,
     MemoryRetention,
-    MemorySessions,
     MemorySpaces,
 )
 from toolwright.adapters.store.memory.rows import MemoryRows
@@ -29,7 +26,7 @@ from toolwright.adapters.store.memory.units import advance, apply
 from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
 from toolwright.core.files import File
-from toolwright.core.journal.reads import Depths
+from toolwright.core.journal.reads import Depths, McpReads, RecordReads, SessionReads
 from toolwright.core.journal.rows import GuardFailed
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
 from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Unit
@@ -60,9 +57,9 @@ class MemoryStore:
         self._closed = False
         self.spaces = MemorySpaces(self._rows)
         self.agents = MemoryAgents(self._rows)
-        self.sessions = MemorySessions(self._rows)
-        self.records = MemoryRecords(self._rows)
-        self.mcp = MemoryMcp(self._rows)
+        self.sessions = SessionReads(self._rows)
+        self.records = RecordReads(self._rows)
+        self.mcp = McpReads(self._rows)
         self.retention = MemoryRetention(self._rows)
         self.offers = MemoryOffers(self._rows)
         self.children = MemoryChildren(self._rows)

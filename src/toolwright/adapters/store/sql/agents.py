@@ -1,7 +1,6 @@
 """SQL of agents: their configurations, data and MCP tool definitions; and of signed-out sessions."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from sqlalchemy import (
     BigInteger,
@@ -25,7 +24,7 @@ from sqlalchemy import (
     union,
 )
 
-from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, instant
+from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.program import (
@@ -50,7 +49,7 @@ from toolwright.adapters.store.sql.memory import (
 )
 from toolwright.adapters.store.sql.messages import IS_PENDING, calls
 from toolwright.adapters.store.sql.records import RECORDS
-from toolwright.adapters.store.sql.threads import sign_outs, threads
+from toolwright.adapters.store.sql.threads import threads
 from toolwright.core.agents.agent import keeper_of
 from toolwright.core.agents.config import AgentHead, AgentRevision, ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, PlacedVector, Query
@@ -74,35 +73,6 @@ mcp_definitions = Table(
 
 MCP_DEFINITIONS = Mapping(mcp_definitions, McpDefinition)
 _MIND = 0x6D696E64  # distinguishes these Postgres advisory locks from others
-
-
-class McpQueries:
-    """Queries about definitions; each attribute is a query."""
-
-    def __init__(self, name: DialectName) -> None:
-        compiled = Compiler(name)
-        mine = mcp_definitions.c.agent_id == string("agent_id")
-        self.definitions = compiled(MCP_DEFINITIONS.query.where(mine))
-
-
-class SqlMcp:
-    """The `McpReads` port over a driver."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._sql = statements(McpQueries, driver.dialect)
-
-    async def definitions(self, agent_id: str) -> Sequence[McpDefinition]:
-        return await read_rows(self._driver, _in_order, self._sql.definitions, {"agent_id": agent_id})
-
-
-def _in_order(rows: Sequence[Row]) -> list[McpDefinition]:
-    """Sort definitions by server and tool. Names are stored as JSON, which the databases would sort differently."""
-    definitions = MCP_DEFINITIONS.readable(rows)
-    definitions.sort(key=lambda each: (each.server, each.tool))
-    return definitions
-
-
 agents = Table(
     "agents",
     metadata,
@@ -291,25 +261,3 @@ def _placed(rows: Sequence[Row]) -> list[tuple[int, Passage]]:
 
 def _ids(rows: Sequence[Row]) -> list[str]:
     return [str(row[0]) for row in rows]
-
-
-class SessionStatements:
-    """Statements about signed-out sessions, compiled for one dialect; each attribute is a statement."""
-
-    def __init__(self, name: DialectName) -> None:
-        compiled = Compiler(name)
-        keys = or_(sign_outs.c.key == string("session"), sign_outs.c.key == string("caller"))
-        self.signed_out = compiled(select(sign_outs.c.key, sign_outs.c.at).where(keys))
-
-
-class SqlSessions:
-    """The `SessionReads` port over a driver."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._sql = statements(SessionStatements, driver.dialect)
-
-    async def signed_out(self, session: str, caller: str) -> dict[str, datetime]:
-        params: Params = {"session": session, "caller": caller}
-        rows = await read_rows(self._driver, list, self._sql.signed_out, params)
-        return {str(key): instant(at) for key, at in rows}

@@ -4,27 +4,16 @@ A new kind of record is a table and a mapping here, in `RECORDS`. The names in i
 columns of the table.
 """
 
-from collections.abc import Sequence
-from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from toolwright.adapters.store.engine.codecs import Params, a_text, an_object
+from toolwright.adapters.store.engine.codecs import a_text, an_object
 from toolwright.adapters.store.engine.columns import Instant, Json, metadata
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.engine.program import (
-    Compiler,
-    DialectName,
-    Driver,
-    number,
-    read_rows,
-    string,
-)
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import SigningKey
 from toolwright.core.json_value import dumps_unescaped
-from toolwright.core.limits import ALL_ROWS
 from toolwright.core.mcp.servers import McpTask
 from toolwright.core.spaces import FrontEnd
 from toolwright.core.value import Record
@@ -116,49 +105,3 @@ SIGNING_KEYS = Mapping(signing_keys, SigningKey)
 RECORDS: dict[type[Record], Mapping[Any]] = {  # of each class
     each.kind: each for each in (GOALS, MEMORIES, PLANS, FRONT_ENDS, MCP_TASKS, SIGNING_KEYS)
 }
-
-
-class RecordStatements:
-    """Statements and queries about the records of one class, compiled for one dialect."""
-
-    def __init__(self, kind: type[Record], name: DialectName) -> None:
-        compiled, stored, records = Compiler(name), kind.STORED, RECORDS[kind]
-        table = records.table
-        is_this = [table.c[each] == string(each) for each in stored.key]
-        is_owned = table.c[stored.owner] == string(stored.owner)
-        self.one = compiled(records.query.where(*is_this))
-        in_order = records.query.order_by(*[table.c[each] for each in stored.order])
-        page = in_order.limit(number("limit")).offset(number("offset"))
-        self.page = compiled(page)
-        self.page_of_owner = compiled(page.where(is_owned))
-
-
-@cache
-def record_statements(name: DialectName, kind: type[Record]) -> RecordStatements:
-    """Return the statements for a dialect and a class, compiled when they are first needed."""
-    return RecordStatements(kind, name)
-
-
-class SqlRecords:
-    """The `RecordReads` port over a driver."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-
-    async def one(self, kind: type[R], *key: str) -> R | None:
-        sql = record_statements(self._driver.dialect, kind)
-        return await read_rows(self._driver, RECORDS[kind].first, sql.one, key_params(kind, key))
-
-    async def list(
-        self, kind: type[R], owner: str | None = None, *, limit: int = ALL_ROWS, offset: int = 0
-    ) -> Sequence[R]:
-        sql, page = record_statements(self._driver.dialect, kind), Params(limit=limit, offset=offset)
-        if owner is None:
-            return await read_rows(self._driver, RECORDS[kind].page, sql.page, page)
-        page[kind.STORED.owner] = owner
-        return await read_rows(self._driver, RECORDS[kind].page, sql.page_of_owner, page)
-
-
-def key_params(kind: type[Record], key: Sequence[str]) -> Params:
-    """Return the parameters of a statement that finds a record by its key."""
-    return dict(zip(kind.STORED.key, key, strict=True))

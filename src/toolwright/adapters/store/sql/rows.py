@@ -3,10 +3,11 @@
 A new kind of row is a class with `STORED`, its table and mapping in a module of this folder, and an entry of `ROWS`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import count
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,10 +17,14 @@ from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.program import (
     Compiler,
     DialectName,
+    Driver,
     Op,
     RowQuery,
     Statement,
+    number,
+    read_rows,
     row_params,
+    statements,
 )
 from toolwright.adapters.store.sql.agents import AGENT_HEADS, AGENT_REVISIONS, MCP_DEFINITIONS
 from toolwright.adapters.store.sql.children import ASKED, REQUESTS, THREAD_VALUES
@@ -27,7 +32,14 @@ from toolwright.adapters.store.sql.memory import BLOCK_LINKS, OWN_BLOCKS, PASSAG
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGES
 from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.adapters.store.sql.retention import DROPPED_BYTES
-from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_MESSAGES, SPACES
+from toolwright.adapters.store.sql.spaces import (
+    MEMBERS,
+    REACTIONS,
+    SPACE_MESSAGES,
+    SPACES,
+    space_messages,
+    spaces,
+)
 from toolwright.adapters.store.sql.threads import (
     COMPACTIONS,
     ENTITIES,
@@ -41,7 +53,10 @@ from toolwright.adapters.store.sql.threads import (
     WAKES,
 )
 from toolwright.core.journal.rows import (
+    Above,
     Add,
+    Among,
+    Below,
     Beyond,
     Clear,
     Delete,
@@ -56,10 +71,15 @@ from toolwright.core.journal.rows import (
     Once,
     OneOf,
     Put,
+    Test,
     UpTo,
     Where,
 )
+from toolwright.core.limits import Page
+from toolwright.core.spaces import SpaceMessage
 from toolwright.core.value import Record
+
+R = TypeVar("R", bound=Record)
 
 ROWS: dict[type[Record], Mapping[Any]] = {  # of each class
     each.kind: each
@@ -71,7 +91,9 @@ ROWS: dict[type[Record], Mapping[Any]] = {  # of each class
     )
 }
 
-_Condition: TypeAlias = tuple[str, str, int]  # the column, the test, and its number of values
+_Condition: TypeAlias = tuple[
+    str, str, Any
+]  # the column, the test, and its number of values or what it selects
 _Conditions: TypeAlias = tuple[
     tuple[_Condition, ...], ...
 ]  # alternatives, each of conditions that must all hold
@@ -82,12 +104,20 @@ _Column: TypeAlias = sa.ColumnElement[Any]  # of any type
 Described: TypeAlias = Put | Add | Delete | Find | Move | Clear
 
 
+_STORED: dict[type[Record], tuple[sa.ColumnElement[bool], ...]] = {
+    SpaceMessage: (sa.exists().where(spaces.c.id == space_messages.c.space_id),)
+}
+"""Conditions of all reads of a class: other rows await their deletion."""
+_HINTS: dict[type[Record], Callable[[Where], str]] = {}
+"""What a query of a class must repeat exactly to use an index of some of the rows; empty for other queries."""
+
+
 class _Description:
     """The shape of an operation, which is the key of its statement, and its values in the order of the parameters."""
 
-    def __init__(self, kind: type[Record]) -> None:
+    def __init__(self, kind: type[Record], values: Params | None = None) -> None:
         self._rows = ROWS[kind]
-        self.values: Params = {}
+        self.values: Params = {} if values is None else values
 
     def conditions(self, where: Where) -> _Conditions:
         every = where if isinstance(where, tuple) else (where,)
@@ -111,15 +141,18 @@ class _Description:
     def _condition(self, column: str, test: object) -> _Condition:
         values: Sequence[object]
         match test:
+            case Among(kind=kind, column=name, where=where):
+                return column, "Among", (kind, name, _Description(kind, self.values).conditions(where))
             case OneOf(values=values) | NoneOf(values=values):
                 pass
-            case Not(value=value) | UpTo(value=value) | Beyond(value=value):
+            case Not() | UpTo() | Beyond() | Above() | Below():
+                value = test.value
                 values = () if value is None else (value,)
             case value:
                 values = () if value is None else (value,)
         for value in values:
             self._add(column, value)
-        is_test = isinstance(test, OneOf | NoneOf | Not | UpTo | Beyond)
+        is_test = isinstance(test, Test)
         return column, type(test).__name__ if is_test else "", len(values)
 
     def _add(self, column: str, value: object) -> None:
@@ -129,9 +162,9 @@ class _Description:
 class _Clauses:
     """The clauses of a statement, with the parameters that a description has numbered."""
 
-    def __init__(self, table: sa.Table) -> None:
+    def __init__(self, table: sa.Table, numbers: Iterator[int] | None = None) -> None:
         self._table = table
-        self._count = 0
+        self._numbers = numbers or count()
 
     def conditions(self, alternatives: _Conditions) -> sa.ColumnElement[bool]:
         every = [sa.and_(*[self._condition(*each) for each in one]) for one in alternatives]
@@ -163,8 +196,15 @@ class _Clauses:
             case _:
                 return value
 
-    def _condition(self, column: str, test: str, count: int) -> sa.ColumnElement[bool]:
-        stored, values = self._table.c[column], [self._next(column) for _ in range(count)]
+    def _condition(self, column: str, test: str, of: Any) -> sa.ColumnElement[bool]:
+        stored = self._table.c[column]
+        if test == "Among":
+            kind, name, where = of
+            table = ROWS[kind].table
+            conditions = _Clauses(table, self._numbers).conditions(where)
+            chosen: RowQuery = sa.select(table.c[str(name)]).where(conditions).correlate(None)
+            return stored.in_(chosen)
+        values = [self._next(column) for _ in range(of)]
         match test, values:
             case "OneOf", _:
                 return stored.in_(values)
@@ -176,6 +216,10 @@ class _Clauses:
                 return stored.is_distinct_from(value)
             case "UpTo", [value]:
                 return stored <= value
+            case "Above", [value]:
+                return stored > value
+            case "Below", [value]:
+                return stored < value
             case "Beyond", [value]:
                 return sa.or_(stored.is_(None), stored > value)
             case _, []:
@@ -184,8 +228,7 @@ class _Clauses:
                 return stored == values[0]
 
     def _next(self, column: str) -> _Column:
-        self._count += 1
-        return sa.bindparam(f"v{self._count - 1}", type_=self._table.c[column].type)
+        return sa.bindparam(f"v{next(self._numbers)}", type_=self._table.c[column].type)
 
 
 class RowStatements:
@@ -227,6 +270,26 @@ class RowStatements:
                 shape = ("clear", kind, row.conditions(operation.where), _returned(operation))
                 return Op(self._statement(shape, self._clear), row.values, guard)
 
+    def select(
+        self,
+        kind: type[Record],
+        where: Where,
+        order: tuple[str, ...] = (),
+        columns: tuple[str, ...] = (),
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> tuple[Statement, Params]:
+        """Return the statement of a read (`core.journal.reads.RowReads`), and its parameters."""
+        row = _Description(kind)
+        hint = _HINTS[kind](where) if kind in _HINTS else ""
+        shape = ("select", kind, row.conditions(where), order, columns, hint, limit is not None, offset > 0)
+        if limit is not None:
+            row.values["limit"] = limit
+        if offset:
+            row.values["offset"] = offset
+        return self._statement(shape, self._select), row.values
+
     def _statement(self, shape: _Shape, compile: Callable[..., Statement]) -> Statement:
         statement = self._known.get(shape)
         if statement is None:
@@ -247,6 +310,26 @@ class RowStatements:
         table = ROWS[kind].table
         inserted = self._insert(table).values(row_params(table)).on_conflict_do_nothing()
         return self._compiled(inserted.returning(table.c[kind.STORED.key[-1]]))
+
+    def _select(
+        self,
+        kind: type[Record],
+        where: _Conditions,
+        order: tuple[str, ...],
+        columns: tuple[str, ...],
+        hint: str,
+        is_limited: bool,
+        is_offset: bool,
+    ) -> Statement:
+        table = ROWS[kind].table
+        query = sa.select(*[table.c[each] for each in columns]).distinct() if columns else ROWS[kind].query
+        conditions = [_Clauses(table).conditions(where)] if where != ((),) else []
+        query = query.where(*conditions, *_STORED.get(kind, ()), *([sa.text(hint)] if hint else ()))
+        for name in order:
+            column = table.c[name.removeprefix("-")]
+            query = query.order_by(column.desc() if name[0] == "-" else column)
+        query = query.limit(number("limit")) if is_limited else query
+        return self._compiled(query.offset(number("offset")) if is_offset else query)
 
     def _find(self, kind: type[Record], where: _Conditions, how: _Shape) -> Statement:
         table, (columns, order, limit, lock) = ROWS[kind].table, how
@@ -312,3 +395,46 @@ def _reader(kind: type[Record], columns: tuple[str, ...]) -> Callable[[Row], Any
         )
 
     return convert
+
+
+class SqlRows:
+    """The `RowReads` port over a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sql = statements(RowStatements, driver.dialect)
+
+    async def one(self, kind: type[R], *key: object) -> R | None:
+        """Return the row with that key."""
+        return await self.first(kind, dict(zip(kind.STORED.key, key, strict=True)))
+
+    async def first(self, kind: type[R], where: Where) -> R | None:
+        """Return a row that meets the conditions."""
+        return await read_rows(self._driver, ROWS[kind].first, *self._sql.select(kind, where))
+
+    async def find(
+        self,
+        kind: type[R],
+        where: Where,
+        order: tuple[str, ...] = (),
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page[R]:
+        """Return the rows that meet the conditions, or a page of them."""
+        selected = self._sql.select(kind, where, order, limit=limit, offset=offset)
+        return await read_rows(self._driver, ROWS[kind].page, *selected)
+
+    async def readable(
+        self, kind: type[R], where: Where, order: tuple[str, ...] = (), *, limit: int | None = None
+    ) -> list[R]:
+        """Return the rows that meet the conditions without the broken ones."""
+        return await read_rows(
+            self._driver, ROWS[kind].readable, *self._sql.select(kind, where, order, limit=limit)
+        )
+
+    async def distinct(self, kind: type[R], columns: tuple[str, ...], where: Where) -> list[R]:
+        """Return rows of these fields that meet the conditions."""
+        convert = _reader(kind, columns)
+        selected = self._sql.select(kind, where, (), columns)
+        return await read_rows(self._driver, lambda rows: [convert(row) for row in rows], *selected)
