@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.databases import create_file
+from tests.play import AT
 from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.engine.program import Statement
@@ -16,8 +17,25 @@ from toolwright.adapters.store.postgres.connection import Connection, connect
 from toolwright.adapters.store.sql.agents import AgentQueries
 from toolwright.adapters.store.sql.readers import Queries
 from toolwright.adapters.store.sql.statements import Statements
+from toolwright.core.journal.reads import BY_TIME
+from toolwright.core.journal.rows import Among, UpTo, Where
+from toolwright.core.journal.store import NEWEST_FIRST
+from toolwright.core.spaces import Member, Space
+from toolwright.core.threads.call import Call
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Wake
+from toolwright.core.value import Record
 
 QUERIES, STATEMENTS = Queries("sqlite"), Statements("sqlite")
+
+
+def page(kind: type[Record], where: Where, order: tuple[str, ...] = NEWEST_FIRST) -> Statement:
+    """The statement of a page of rows."""
+    return STATEMENTS.rows.select(kind, where, order, limit=1)[0]
+
+
+OF_ENTITY = Among(kind=Member, column="space_id", where={"entity_id": "e"})
 IN_ORDER = {"SCAN runs USING INDEX runs_by_time", "SCAN calls USING INDEX calls_by_time"}
 """The plan of a page that could contain nearly all rows of the table: in the order of time until it is full."""
 
@@ -37,9 +55,9 @@ def plan(file: sqlite3.Connection, statement: Statement) -> list[str]:
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (QUERIES.runs(("status",), True), "runs_by_status (status=?)"),
-        (QUERIES.runs(("status", "agent"), True), "runs_by_status (status=?)"),
-        (QUERIES.runs(("thread_id", "status"), False), "runs_by_thread (thread_id=?)"),
+        (page(Run, {"status": "failed"}), "runs_by_status (status=?)"),
+        (page(Run, {"status": "failed", "agent": "a"}), "runs_by_status (status=?)"),
+        (page(Run, {"thread_id": "t", "status": "failed"}), "runs_by_thread (thread_id=?)"),
         (QUERIES.depths, "calls_by_status (status=?)"),
         (QUERIES.depths, "runs_by_status (status=?)"),
         (QUERIES.calls((), 1, None, True), "calls_by_status (status=?)"),
@@ -52,9 +70,16 @@ def plan(file: sqlite3.Connection, statement: Statement) -> list[str]:
         (QUERIES.calls(("space_id",), 1, 1, False), "calls_by_space (space_id=?)"),
         (AgentQueries("sqlite").orphans, "calls_by_status (status=?)"),
         (STATEMENTS.agents.pending_calls, "calls_by_status (status=?)"),
-        (QUERIES.run_messages, "messages_by_run (run_id=?)"),
+        (page(Message, {"run_id": "r"}, ("seq",)), "messages_by_run (run_id=?)"),
         (QUERIES.events["run"], "events_by_run (run_id=? AND n>? AND n<?)"),
         (QUERIES.bounds["run"], "events_by_run (run_id=? AND n<?)"),
+        (page(Message, {"within": "c"}, ("seq",)), "messages_within (within=?)"),
+        (page(Call, {"parent_id": "c"}, ("step", "position")), "calls_by_parent (parent_id=?)"),
+        (page(Wake, {"due": UpTo(value=AT), "node": None}, ("due", "thread_id")), "wakes_by_due (due<?)"),
+        (
+            page(Space, {"id": Among(kind=Member, column="space_id", where={"entity_id": "e"})}, BY_TIME),
+            "members_by_entity (entity_id=?)",
+        ),
         (STATEMENTS.prune_events, "events_by_time (at<?)"),
         (STATEMENTS.prune_space_events, "space_events_by_time (at<?)"),
     ],
@@ -69,7 +94,7 @@ def test_what_is_looked_for_is_found_by_an_index(
 
 @pytest.mark.parametrize(
     "statement",
-    [QUERIES.runs((), False), QUERIES.runs(("status",), False), QUERIES.calls((), 1, None, False)],
+    [page(Run, {}), page(Run, {"status": "completed"}), QUERIES.calls((), 1, None, False)],
     ids=["all runs", "completed runs", "calls that are done"],
 )
 def test_a_page_of_what_most_rows_are_is_read_in_the_order_of_an_index(

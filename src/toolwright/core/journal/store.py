@@ -1,15 +1,17 @@
 """Store port of the journal: commits and reads, by noun; and its outages in the log."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
 from toolwright.core.files import File
 from toolwright.core.journal.reads import (
+    BY_TIME,
     AgentReads,
     ChildReads,
     Depths,
@@ -17,9 +19,12 @@ from toolwright.core.journal.reads import (
     OfferReads,
     RecordReads,
     RetentionReads,
+    RowReads,
     SessionReads,
     SpaceReads,
+    turned,
 )
+from toolwright.core.journal.rows import Above, Below, OneOf, UpTo
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit
 from toolwright.core.limits import ALL_ROWS, LONGEST_DELAY
 from toolwright.core.ports import Clock
@@ -35,6 +40,8 @@ from toolwright.core.threads.thread import Thread, Wake
 from toolwright.core.value import Value
 
 Order: TypeAlias = Literal["oldest_first", "newest_first"]
+NEWEST_FIRST = ("-created_at", "-id")
+OWNERS = 100  # threads whose owners are read at once
 SELDOM = 300.0  # seconds between two log lines about a continuing outage
 FLAPPING = 60.0  # seconds after a log line within which no other outage is logged, unless it lasts longer
 
@@ -97,57 +104,34 @@ class CallVisibility(Value):
     entity_id: str
 
 
-class Store(Protocol):
-    """The journal. Raises `StoreError` when it cannot be read or written; nothing was acknowledged in that case."""
+class Store(ABC):
+    """The journal. Raises `StoreError` when it cannot be read or written; nothing was acknowledged in that case.
 
-    @property
-    def spaces(self) -> SpaceReads:
-        """Reads of spaces."""
-        ...
+    A store adds commits, and reads that are more than conditions of rows.
+    """
 
-    @property
-    def agents(self) -> AgentReads:
-        """Reads of configured agents, and of the memory of agents."""
-        ...
+    spaces: SpaceReads
+    agents: AgentReads
+    offers: OfferReads  # calls that external workers can claim
+    children: ChildReads  # thread trees, and nested calls
+    sessions: SessionReads
+    records: RecordReads
+    mcp: McpReads
+    retention: RetentionReads
 
-    @property
-    def offers(self) -> OfferReads:
-        """Reads of calls that external workers can claim."""
-        ...
+    def __init__(self, rows: RowReads) -> None:
+        self._rows = rows
 
-    @property
-    def children(self) -> ChildReads:
-        """Reads of thread trees, and of nested calls."""
-        ...
-
-    @property
-    def sessions(self) -> SessionReads:
-        """Reads of signed-out sessions."""
-        ...
-
-    @property
-    def records(self) -> RecordReads:
-        """Reads of records, which have no rule but their key."""
-        ...
-
-    @property
-    def mcp(self) -> McpReads:
-        """Reads of definitions of MCP servers' tools."""
-        ...
-
-    @property
-    def retention(self) -> RetentionReads:
-        """Reads of deletable threads, and of the remains of deletions."""
-        ...
-
+    @abstractmethod
     async def commit(self, unit: Unit) -> Committed | Conflict:
         """Apply a unit of work completely or not at all, and publish its events on the bus.
 
         Shielded: a cancellation during the commit is raised at the caller's next await, after the outcome is known.
         """
-        ...
 
-    async def thread(self, thread_id: str) -> Thread | None: ...
+    async def thread(self, thread_id: str) -> Thread | None:
+        """Return the thread with that id."""
+        return await self._rows.one(Thread, thread_id)
 
     async def threads(
         self,
@@ -163,38 +147,58 @@ class Store(Protocol):
         With `users` only threads of these users (none if it is empty), with `agent` only threads of the agent with that
         id.
         """
-        ...
+        if users is not None and not users:
+            return []
+        where: dict[str, object] = {} if agent is None else {"agent": agent}
+        if users is not None:
+            where["user_id"] = OneOf(values=users)
+        by = BY_TIME if order == "oldest_first" else NEWEST_FIRST
+        return await self._rows.find(Thread, where, by, limit=limit, offset=offset)
 
+    @abstractmethod
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
         """Return a thread's state for a worker, from one consistent read. `known` messages are not loaded again."""
-        ...
 
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
         """Return the thread's unread inbox events, in order."""
-        ...
+        where = {"thread_id": thread_id, "status": "pending"}
+        return await self._rows.find(InboxEvent, where, ("n",))
 
-    async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]: ...
+    async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
+        """Return the inbox events of the thread, in order."""
+        where = {"thread_id": thread_id}
+        return await self._rows.find(InboxEvent, where, ("n",), limit=limit, offset=offset)
 
-    async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None: ...
+    async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
+        """Return the inbox event of the thread with that id."""
+        return await self._rows.one(InboxEvent, thread_id, event_id)
 
     async def messages(
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
     ) -> Sequence[Message]:
         """Return a page of the thread's messages, or of one run's, in order."""
-        ...
+        where: dict[str, object] = {"thread_id": thread_id, "within": None}
+        if run_id is not None:
+            where["run_id"] = run_id
+        return await self._rows.find(Message, where, ("seq",), limit=limit, offset=offset)
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         """Return the last messages before a position in the thread, or the last of all, in order."""
-        ...
+        where: dict[str, object] = {"thread_id": thread_id, "within": None}
+        if seq is not None:
+            where["seq"] = Below(value=seq)
+        return turned(await self._rows.find(Message, where, ("-seq",), limit=limit))
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
         """Return the message of the top-level conversation with that id."""
-        ...
+        return await self._rows.first(Message, {"thread_id": thread_id, "within": None, "id": message_id})
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
         """Return the pinned messages of the thread, in order, excluding skipped runs."""
-        ...
+        where = {"thread_id": thread_id, "within": None, "pinned": True, "kept": True}
+        return await self._rows.find(Message, where, ("seq",))
 
+    @abstractmethod
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
     ) -> Sequence[Compaction]:
@@ -203,17 +207,21 @@ class Store(Protocol):
         With `within` (a call's id, or an empty text for the top-level conversation) only the compactions in force
         there.
         """
-        ...
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
         """Return the earlier versions of the thread's edited messages, earliest first."""
-        ...
+        return await self._rows.find(MessageVersion, {"thread_id": thread_id}, ("seq", "until"))
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
         """Return the texts with these digests that were sent to the thread's models."""
-        ...
+        if not digests:
+            return []
+        where = {"thread_id": OneOf(values=("", thread_id)), "digest": OneOf(values=digests)}
+        return await self._rows.find(SentText, where)
 
-    async def run(self, run_id: str) -> Run | None: ...
+    async def run(self, run_id: str) -> Run | None:
+        """Return the run with that id."""
+        return await self._rows.one(Run, run_id)
 
     async def runs(
         self,
@@ -225,20 +233,27 @@ class Store(Protocol):
         offset: int = 0,
     ) -> Sequence[Run]:
         """Return runs, newest first."""
-        ...
+        conditions = {"status": status, "agent": agent, "thread_id": thread_id}
+        where = {name: each for name, each in conditions.items() if each is not None}
+        return await self._rows.find(Run, where, NEWEST_FIRST, limit=limit, offset=offset)
 
-    async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]: ...
+    async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
+        """Return the steps of the run, in order."""
+        return await self._rows.find(Step, {"run_id": run_id}, ("number",), limit=limit)
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         """Return all messages of a run, including skipped ones."""
-        ...
+        return await self._rows.find(Message, {"run_id": run_id}, ("seq",), limit=limit)
 
-    async def call(self, call_id: str) -> Call | None: ...
+    async def call(self, call_id: str) -> Call | None:
+        """Return the call with that id."""
+        return await self._rows.one(Call, call_id)
 
+    @abstractmethod
     async def call_scope(self, call_id: str) -> CallScope | None:
         """Return the call, its thread, its run and the env of its thread, from one consistent read."""
-        ...
 
+    @abstractmethod
     async def calls(
         self,
         *,
@@ -251,85 +266,99 @@ class Store(Protocol):
         offset: int = 0,
     ) -> Sequence[Call]:
         """Return calls, oldest first; with `sees` only those that the entity can see."""
-        ...
 
+    @abstractmethod
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
         """Return env and tenvs of the thread, and the env of its user."""
-        ...
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
         """Return the env of one thread or person, by name."""
-        ...
+        return await self._rows.find(EnvRow, {"owner": owner}, ("kind", "name"))
 
+    @abstractmethod
     async def now(self) -> datetime:
         """Return the time of the database's clock, or of this machine's clock for a journal in this process."""
-        ...
 
     async def nodes(self) -> Sequence[Node]:
         """Return the processes of the cluster on this journal, including some dead ones. Empty without a cluster."""
-        ...
+        return await self._rows.readable(Node, {}, ("id",))
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
         """Return values that were encrypted with a key other than this one."""
-        ...
+        return await self._rows.readable(
+            EnvRow, ({"key": Below(value=key)}, {"key": Above(value=key)}), limit=limit
+        )
 
     async def files(self, thread_id: str) -> Sequence[File]:
         """Return the thread's files, by path."""
-        ...
+        return await self._rows.find(File, {"thread_id": thread_id}, ("path",))
 
     async def file(self, thread_id: str, folded: str) -> File | None:
         """Return the file at that folded path."""
-        ...
+        return await self._rows.one(File, thread_id, folded)
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
         """Return which of these folded paths exist in the thread."""
-        ...
+        where = {"thread_id": thread_id, "folded": OneOf(values=folded)}
+        return {row.folded for row in await self._rows.distinct(File, ("folded",), where)}
 
+    @abstractmethod
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
     ) -> Sequence[Event]:
         """Return committed events with a number above `after`, in order, skipping the first `offset`."""
-        ...
 
+    @abstractmethod
     async def bounds(self, topic: Topic) -> tuple[int, int]:
         """Return the numbers of the oldest and the newest stored event, (0, 0) if there is none."""
-        ...
 
-    async def entity(self, entity_id: str) -> Entity | None: ...
+    async def entity(self, entity_id: str) -> Entity | None:
+        """Return the entity with that id."""
+        return await self._rows.one(Entity, entity_id)
 
     async def entity_by_external_id(self, external_id: str) -> Entity | None:
         """Return the entity with that external id."""
-        ...
+        return await self._rows.first(Entity, {"external_id": external_id})
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         """Return the people, oldest first."""
-        ...
+        return await self._rows.find(Entity, {}, BY_TIME, limit=limit, offset=offset)
 
-    async def wake(self, thread_id: str) -> Wake | None: ...
+    async def wake(self, thread_id: str) -> Wake | None:
+        """Return the wake-up of the thread."""
+        return await self._rows.one(Wake, thread_id)
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
         """Return due wake-ups, longest waiting first, then by name."""
-        ...
+        where = {"due": UpTo(value=now), "node": None}
+        return await self._rows.readable(Wake, where, ("due", "thread_id"), limit=limit)
 
     async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
         """Return the owner of each thread that exists: its user id, or its agent's id if it has no user."""
-        ...
+        owners: dict[str, str] = {}
+        for start in range(0, len(thread_ids), OWNERS):
+            ids = thread_ids[start : start + OWNERS]
+            where = {"id": OneOf(values=[*ids, *[""] * (OWNERS - len(ids))])}  # one statement for any number
+            rows = await self._rows.distinct(Thread, ("id", "user_id", "agent"), where)
+            owners |= {row.id: row.user_id or row.agent for row in rows}
+        return owners
 
+    @abstractmethod
     async def next_due(self, after: datetime) -> datetime | None:
         """Return the time of the first wake-up after that time, or None."""
-        ...
 
+    @abstractmethod
     async def depths(self) -> Depths:
         """Return the numbers of pending calls and unread events, counted by indexes."""
-        ...
 
+    @abstractmethod
     async def shrink(self) -> bool:
         """Return some of the space freed by deletions to the operating system, and whether there is more.
 
         Other writers can commit between two steps. Has no effect on a database that manages its space itself.
         """
-        ...
 
+    @abstractmethod
     async def close(self) -> None: ...
 
 

@@ -37,7 +37,7 @@ IDLE = (
 ALIVE = timedelta(seconds=10)  # since the last heartbeat of a node
 
 
-class Node(Value):
+class Node(Record):
     """A process of a cluster: its version, its slots for runs and how many are busy, and when it was `seen` last.
 
     `skew` is the number of microseconds by which its clock is ahead of the database's clock. `keys` are the
@@ -45,6 +45,8 @@ class Node(Value):
     store. `address` is the URL at which other processes reach it, or its host name with its pid. `alike` are settings
     that all nodes must share: the message transport, and a digest of the secret keys.
     """
+
+    STORED = Stored(key=("id",))
 
     id: str
     version: str

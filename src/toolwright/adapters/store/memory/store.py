@@ -6,13 +6,12 @@ Values are stored without copying: changing a list or dict inside a stored value
 import heapq
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
 from operator import attrgetter
 from typing import TypeVar
 
-from toolwright.adapters.store.engine.codecs import micros_or_none
 from toolwright.adapters.store.engine.outcome import NO_EVENTS, Publish
 from toolwright.adapters.store.memory.reads import (
     MemoryAgents,
@@ -25,19 +24,18 @@ from toolwright.adapters.store.memory.rows import MemoryRows
 from toolwright.adapters.store.memory.units import advance, apply
 from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
-from toolwright.core.files import File
 from toolwright.core.journal.reads import Depths, McpReads, RecordReads, SessionReads
 from toolwright.core.journal.rows import GuardFailed
-from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Order, ThreadView
-from toolwright.core.journal.units import Advance, Committed, Conflict, Node, Unit
+from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Store, ThreadView
+from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.spaces import Entity, Member, SpaceMessage
 from toolwright.core.threads.call import OPEN, Call, CallStatus
-from toolwright.core.threads.compaction import Compaction, SentText, in_force, messages_in_view
+from toolwright.core.threads.compaction import Compaction, in_force, messages_in_view
 from toolwright.core.threads.event import Event, RunEvents, Topic
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message, MessageVersion
-from toolwright.core.threads.run import Run, RunStatus, Step
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread, Wake
 from toolwright.core.value import key_of
 from toolwright.wire.call import call_message_id
@@ -48,26 +46,27 @@ T = TypeVar("T")
 _LAST = attrgetter("last")
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """The `Store` port in memory. A commit never awaits, so commits cannot interleave."""
 
     def __init__(self, publish: Publish) -> None:
+        self._tables = rows = MemoryRows()
+        super().__init__(rows)
         self._publish = publish
-        self._rows = MemoryRows()
         self._closed = False
-        self.spaces = MemorySpaces(self._rows)
-        self.agents = MemoryAgents(self._rows)
-        self.sessions = SessionReads(self._rows)
-        self.records = RecordReads(self._rows)
-        self.mcp = McpReads(self._rows)
-        self.retention = MemoryRetention(self._rows)
-        self.offers = MemoryOffers(self._rows)
-        self.children = MemoryChildren(self._rows)
+        self.spaces = MemorySpaces(self._tables)
+        self.agents = MemoryAgents(self._tables)
+        self.sessions = SessionReads(self._tables)
+        self.records = RecordReads(self._tables)
+        self.mcp = McpReads(self._tables)
+        self.retention = MemoryRetention(self._tables)
+        self.offers = MemoryOffers(self._tables)
+        self.children = MemoryChildren(self._tables)
 
     async def commit(self, unit: Unit) -> Committed | Conflict:
         if self._closed:
             raise StoreError("The journal is closed.")
-        rows = self._rows
+        rows = self._tables
         rows.log.clear()
         try:
             written = advance(unit, rows) if isinstance(unit, Advance) else apply(unit, rows)
@@ -81,31 +80,11 @@ class MemoryStore:
             self._publish(written.events)
         return written.answer
 
-    async def thread(self, thread_id: str) -> Thread | None:
-        return self._rows.of(Thread).get(thread_id)
-
-    async def threads(
-        self,
-        *,
-        users: Sequence[str] | None = None,
-        agent: str | None = None,
-        order: Order = "oldest_first",
-        limit: int = 50,
-        offset: int = 0,
-    ) -> Sequence[Thread]:
-        chosen = [
-            row
-            for row in self._rows.of(Thread).rows.values()
-            if (users is None or row.user_id in users) and agent in (None, row.agent)
-        ]
-        chosen.sort(key=lambda row: (row.created_at, row.id), reverse=order == "newest_first")
-        return _page(chosen, limit, offset)
-
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
-        thread = self._rows.of(Thread).get(thread_id)
+        thread = self._tables.of(Thread).get(thread_id)
         if thread is None:
             return None
-        run = None if thread.run_id is None else self._rows.of(Run).get(thread.run_id)
+        run = None if thread.run_id is None else self._tables.of(Run).get(thread.run_id)
         compactions = in_force(self._compactions(thread_id, "")) if thread.compacted else ()
         opened = self._open_inbox(thread_id)
         return ThreadView(
@@ -114,46 +93,40 @@ class MemoryStore:
             messages=tuple(messages_in_view(self._said(thread_id), compactions, thread.cut, thread.run_id)),
             calls=() if run is None else self._step_calls(run.id, run.step_count),
             inbox=tuple([event for event in opened if event.status == "pending"]),
-            wake=self._rows.of(Wake).get(thread_id),
+            wake=self._tables.of(Wake).get(thread_id),
             env=tuple(self._env(thread)),
             reading=tuple([event for event in opened if event.status == "processing"]),
             compactions=compactions,
         )
 
     def _said(self, thread_id: str) -> list[Message]:
-        return self._rows.of(Message).of("thread_id", thread_id)
+        return self._tables.of(Message).of("thread_id", thread_id)
 
     def _top_level(self, thread_id: str) -> list[Message]:
         return [message for message in self._said(thread_id) if message.within is None]
 
     def _open_inbox(self, thread_id: str) -> list[InboxEvent]:
-        return sorted(self._rows.of(InboxEvent).of("open_in", thread_id), key=lambda event: event.n or 0)
+        return sorted(self._tables.of(InboxEvent).of("open_in", thread_id), key=lambda event: event.n or 0)
 
     def _compactions(self, thread_id: str, within: str | None) -> list[Compaction]:
-        rows = self._rows.of(Compaction).of("thread_id", thread_id)
+        rows = self._tables.of(Compaction).of("thread_id", thread_id)
         return sorted([row for row in rows if within in (None, row.within)], key=lambda row: row.number)
 
     def _env(self, thread: Thread) -> list[EnvRow]:
-        env = self._rows.of(EnvRow)
+        env = self._tables.of(EnvRow)
         if not env.rows:
             return []
-        owners = [thread.id, *[each.id for each in self._rows.lineage(thread.id)]]
+        owners = [thread.id, *[each.id for each in self._tables.lineage(thread.id)]]
         if thread.user_id is not None:
-            people = self._rows.of(Entity)
+            people = self._tables.of(Entity)
             person = people.get(thread.user_id) or self._by_external_id(thread.user_id)
             owners += [] if person is None else [person.id]
         rows = [row for owner in {*owners} for row in env.of("owner", owner)]
         return sorted(rows, key=key_of)
 
     def _by_external_id(self, external_id: str) -> Entity | None:
-        rows = self._rows.of(Entity).select({"external_id": external_id})
+        rows = self._tables.of(Entity).select({"external_id": external_id})
         return rows[0][1] if rows else None
-
-    async def message(self, thread_id: str, message_id: str) -> Message | None:
-        return next((each for each in self._top_level(thread_id) if each.id == message_id), None)
-
-    async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
-        return [each for each in self._said(thread_id) if each.pinned and each.kept]
 
     async def compactions(
         self, thread_id: str, within: str | None = None, limit: int = ALL_ROWS, offset: int = 0
@@ -161,98 +134,24 @@ class MemoryStore:
         rows = self._compactions(thread_id, within)
         return rows[offset : offset + limit] if within is None else in_force(rows)
 
-    async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
-        return self._rows.of(MessageVersion).of("thread_id", thread_id)
-
-    async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
-        texts = self._rows.of(SentText)
-        found = [texts.get(whose, each) for each in digests for whose in ("", thread_id)]
-        return [row for row in found if row is not None]
-
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
-        thread = self._rows.of(Thread).get(thread_id)
+        thread = self._tables.of(Thread).get(thread_id)
         return [] if thread is None else self._env(thread)
-
-    async def env_of(self, owner: str) -> Sequence[EnvRow]:
-        return sorted(self._rows.of(EnvRow).of("owner", owner), key=key_of)
 
     async def now(self) -> datetime:
         return datetime.now(UTC)
 
-    async def nodes(self) -> Sequence[Node]:
-        return ()
-
-    async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
-        others = [row for row in self._rows.of(EnvRow).rows.values() if row.key not in (None, key)]
-        return others[:limit]
-
-    async def files(self, thread_id: str) -> Sequence[File]:
-        return sorted(self._rows.of(File).of("thread_id", thread_id), key=lambda file: file.path)
-
-    async def file(self, thread_id: str, folded: str) -> File | None:
-        return self._rows.of(File).get(thread_id, folded)
-
-    async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
-        return {file.folded for file in self._rows.of(File).of("thread_id", thread_id)} & {*folded}
-
     def _step_calls(self, run_id: str, step: int) -> tuple[Call, ...]:
-        calls = [call for call in self._rows.of(Call).of("run_id", run_id) if call.step == step]
+        calls = [call for call in self._tables.of(Call).of("run_id", run_id) if call.step == step]
         return tuple(sorted([c for c in calls if c.parent_id is None], key=lambda call: call.position))
 
-    async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
-        return [event for event in self._open_inbox(thread_id) if event.status == "pending"]
-
-    async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
-        return _page(self._rows.of(InboxEvent).of("thread_id", thread_id), limit, offset)
-
-    async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
-        return self._rows.of(InboxEvent).get(thread_id, event_id)
-
-    async def messages(
-        self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
-    ) -> Sequence[Message]:
-        rows = self._top_level(thread_id)
-        return _page([each for each in rows if run_id in (None, each.run_id)], limit, offset)
-
-    async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
-        earlier = [each for each in self._top_level(thread_id) if seq is None or (each.seq or 0) < seq]
-        return earlier[-limit:] if limit else []
-
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
-        run = self._rows.of(Run).get(run_id)
+        run = self._tables.of(Run).get(run_id)
         messages = [] if run is None else self._said(run.thread_id)
         return [message for message in messages if message.run_id == run_id][:limit]
 
-    async def run(self, run_id: str) -> Run | None:
-        return self._rows.of(Run).get(run_id)
-
-    async def runs(
-        self,
-        *,
-        status: RunStatus | None = None,
-        agent: str | None = None,
-        thread_id: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-    ) -> Sequence[Run]:
-        chosen = [
-            run
-            for run in self._rows.of(Run).rows.values()
-            if status in (None, run.status)
-            and agent in (None, run.agent)
-            and thread_id in (None, run.thread_id)
-        ]
-        chosen.sort(key=lambda run: (run.created_at, run.id), reverse=True)
-        return _page(chosen, limit, offset)
-
-    async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
-        return sorted(self._rows.of(Step).of("run_id", run_id), key=lambda step: step.number)[:limit]
-
-    async def call(self, call_id: str) -> Call | None:
-        return self._rows.of(Call).get(call_id)
-
     async def call_scope(self, call_id: str) -> CallScope | None:
-        call = self._rows.of(Call).get(call_id)
+        call = self._tables.of(Call).get(call_id)
         return (
             None
             if call is None
@@ -277,7 +176,7 @@ class MemoryStore:
     ) -> Sequence[Call]:
         chosen = [
             call
-            for call in self._rows.of(Call).rows.values()
+            for call in self._tables.of(Call).rows.values()
             if (not status or call.status in status)
             and run_id in (None, call.run_id)
             and space_id in (None, call.space_id)
@@ -288,11 +187,11 @@ class MemoryStore:
         return _page(chosen, limit, offset)
 
     def _sees(self, sees: CallVisibility, call: Call) -> bool:
-        if self._rows.of(Thread).rows[call.thread_id,].user_id in sees.users:
+        if self._tables.of(Thread).rows[call.thread_id,].user_id in sees.users:
             return True
         shows = (call_message_id(call.id),)
-        is_in_space = call.visible and shows in self._rows.of(SpaceMessage).rows
-        return is_in_space and (call.space_id, sees.entity_id) in self._rows.of(Member).rows
+        is_in_space = call.visible and shows in self._tables.of(SpaceMessage).rows
+        return is_in_space and (call.space_id, sees.entity_id) in self._tables.of(Member).rows
 
     async def events(
         self, topic: Topic, after: int = 0, limit: int = 500, offset: int = 0
@@ -313,55 +212,38 @@ class MemoryStore:
         return chain.from_iterable(self._units(topic, after))
 
     def _events_after(self, topic: Topic, after: int = 0) -> Iterator[Event]:
-        events = self._rows.space_events
+        events = self._tables.space_events
         later = islice(events, bisect_right(events, after, key=_number), None)
         return (event for event in later if topic.kind == "spaces" or event.space_id == topic.id)
 
     def _units(self, topic: Topic, after: int = 0) -> list[RunEvents]:
         """Return the events of a thread or a run, by unit of work. Units that end at or before `after` are left out."""
-        run = self._rows.of(Run).get(topic.id) if topic.kind == "run" else None
-        events = self._rows.events.get(topic.id if run is None else run.thread_id, [])
+        run = self._tables.of(Run).get(topic.id) if topic.kind == "run" else None
+        events = self._tables.events.get(topic.id if run is None else run.thread_id, [])
         later = events[bisect_right(events, after, key=_LAST) :]
         return later if run is None else [unit for unit in later if unit.run_id == run.id]
 
-    async def entity(self, entity_id: str) -> Entity | None:
-        return self._rows.of(Entity).get(entity_id)
-
-    async def entity_by_external_id(self, external_id: str) -> Entity | None:
-        return self._by_external_id(external_id)
-
-    async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
-        rows = sorted(
-            self._rows.of(Entity).rows.values(), key=lambda one: (micros_or_none(one.created_at), one.id)
-        )
-        return _page(rows, limit, offset)
-
-    async def wake(self, thread_id: str) -> Wake | None:
-        return self._rows.of(Wake).get(thread_id)
-
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
-        ripe = [wake for wake in self._rows.of(Wake).rows.values() if wake.due <= now]
+        ripe = [wake for wake in self._tables.of(Wake).rows.values() if wake.due <= now]
         return heapq.nsmallest(limit, ripe, key=lambda wake: (wake.due, wake.thread_id))
 
-    async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
-        rows = [self._rows.of(Thread).get(each) for each in thread_ids]
-        return {row.id: row.user_id or row.agent for row in rows if row is not None}
-
     async def next_due(self, after: datetime) -> datetime | None:
-        return min((wake.due for wake in self._rows.of(Wake).rows.values() if wake.due > after), default=None)
+        return min(
+            (wake.due for wake in self._tables.of(Wake).rows.values() if wake.due > after), default=None
+        )
 
     async def depths(self) -> Depths:
-        statuses = Counter(run.status for run in self._rows.of(Run).rows.values())
-        inbox = self._rows.of(InboxEvent).rows.values()
+        statuses = Counter(run.status for run in self._tables.of(Run).rows.values())
+        inbox = self._tables.of(InboxEvent).rows.values()
         unread = [event.created_at for event in inbox if event.status == "pending"]
         return Depths(
-            pending_calls=sum(call.status in OPEN for call in self._rows.of(Call).rows.values()),
+            pending_calls=sum(call.status in OPEN for call in self._tables.of(Call).rows.values()),
             inbox_events=len(unread),
             oldest_event=min(unread, default=None),
             queued_runs=statuses["queued"],
             active_runs=statuses["running"],
             waiting_runs=statuses["waiting"],
-            oldest_wake=min((wake.due for wake in self._rows.of(Wake).rows.values()), default=None),
+            oldest_wake=min((wake.due for wake in self._tables.of(Wake).rows.values()), default=None),
         )
 
     async def shrink(self) -> bool:

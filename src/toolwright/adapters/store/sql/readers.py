@@ -16,6 +16,7 @@ from toolwright.adapters.store.engine.program import (
     RowQuery,
     Statement,
     number,
+    statements,
     string,
 )
 from toolwright.adapters.store.sql.agents import AGENTS, MCP_DEFINITIONS, agents
@@ -28,11 +29,11 @@ from toolwright.adapters.store.sql.messages import (
     MESSAGE_VERSIONS,
     MESSAGES,
     calls,
-    message_versions,
     messages,
 )
 from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.adapters.store.sql.retention import dropped_bytes, dropped_threads
+from toolwright.adapters.store.sql.rows import RowStatements
 from toolwright.adapters.store.sql.spaces import (
     MEMBERS,
     REACTIONS,
@@ -66,18 +67,13 @@ from toolwright.adapters.store.sql.threads import (
     entities,
     env,
     events,
-    files,
     inbox,
-    nodes,
     runs,
-    sent_texts,
     sign_outs,
-    steps,
     threads,
     wakes,
 )
 from toolwright.core.broken_rows import OTHER_SHAPE
-from toolwright.core.journal.store import Order
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Event
@@ -85,8 +81,6 @@ from toolwright.core.value import changed
 from toolwright.wire.call import has_result_to_show
 
 RESULT = list(calls.columns.keys()).index("result")
-OWNERS = 100
-"""Number of threads whose owners are read by one statement."""
 MOST = 2**63 - 1
 """Largest number. On SQLite values that are not numbers sort after all numbers, and must be excluded."""
 
@@ -188,72 +182,15 @@ class Queries:
 
     def __init__(self, name: DialectName) -> None:
         self._compiled = compiled = Compiler(name)
-        self.runs = cache(self._runs)
+        self.rows = statements(RowStatements, name)
         self.calls = cache(self._calls)
-
-        in_thread = string("thread_id")
-        self.thread = compiled(sa.select(threads).where(threads.c.id == in_thread))
-        self.threads = cache(self._threads)
-
-        all_messages = sa.select(messages).order_by(messages.c.seq)
-        top_level = all_messages.where(messages.c.thread_id == in_thread, messages.c.within.is_(None))
-        self.kept_messages = compiled(
-            top_level.where(messages.c.kept == sa.bindparam("kept", type_=sa.Boolean))
-        )
         self.kept_after = cache(self._messages_after_cut)
         c = compactions.c
-        of_thread = sa.select(compactions).where(c.thread_id == in_thread)
-        conversation = (c.thread_id == in_thread, c.within == string("within"))
+        conversation = (c.thread_id == string("thread_id"), c.within == string("within"))
         last = sa.select(sa.func.max(c.number)).where(*conversation).group_by(c.side)
-        self.compactions = compiled(_page(of_thread.order_by(c.number)))
+        of_thread = sa.select(compactions).where(c.thread_id == string("thread_id"))
         self.compactions_in_force = compiled(of_thread.where(c.number.in_(last)).order_by(c.number))
-        self.sent_texts = cache(self._sent_texts)
-        versions = sa.select(message_versions).where(message_versions.c.thread_id == in_thread)
-        self.message_versions = compiled(versions.order_by(message_versions.c.seq, message_versions.c.until))
-        self.messages = compiled(_page(top_level))
-        self.message = compiled(top_level.where(messages.c.id == string("message_id")))
-        self.pinned_messages = compiled(top_level.where(messages.c.pinned, messages.c.kept))
-        seq = messages.c.seq
-        last = top_level.where(seq < number("before")).order_by(None).order_by(seq.desc())
-        self.messages_before = compiled(last.limit(number("limit")))
-        of_run = messages.c.run_id == string("run_id")
-        self.run_messages = compiled(all_messages.where(of_run).limit(number("limit")))
-        self.messages_of_run = compiled(_page(top_level.where(of_run)))
-
-        waiting = sa.select(inbox).where(inbox.c.thread_id == in_thread).order_by(inbox.c.n)
-        self.unread = compiled(waiting.where(inbox.c.status == "pending"))
-        open_events = waiting.where(sa.or_(inbox.c.status == "pending", inbox.c.status == "processing"))
-        self.open_inbox = compiled(open_events)
-        self.inbox = compiled(_page(waiting))
-        self.inbox_event = compiled(waiting.where(inbox.c.event_id == string("event_id")))
-
-        self.run = compiled(sa.select(runs).where(runs.c.id == string("run_id")))
-        self.steps = compiled(
-            sa.select(steps)
-            .where(steps.c.run_id == string("run_id"))
-            .order_by(steps.c.number)
-            .limit(number("limit"))
-        )
-        self.call = compiled(sa.select(calls).where(calls.c.id == string("call_id")))
-        of_step = (
-            calls.c.run_id == string("run_id"),
-            calls.c.step == number("step"),
-            calls.c.parent_id.is_(None),
-        )
-        self.step_calls = compiled(sa.select(calls).where(*of_step).order_by(calls.c.position))
-
         self.now = compiled(sa.select(sa.literal_column(NOW[name])))
-        self.nodes = compiled(sa.select(nodes).order_by(nodes.c.id))
-        self.wake = compiled(sa.select(wakes).where(wakes.c.thread_id == in_thread))
-        due = (
-            sa.select(wakes)
-            .where(wakes.c.due <= number("at"), wakes.c.node.is_(None))
-            .order_by(wakes.c.due, wakes.c.thread_id)
-        )
-        self.due = compiled(due.limit(number("limit")))
-        by_ids = threads.c.id.in_([string(f"id_{i}") for i in range(OWNERS)])
-        owner = sa.func.coalesce(sa.func.nullif(threads.c.user_id, ""), threads.c.agent)
-        self.owners = compiled(sa.select(threads.c.id, owner).where(by_ids))
         self.next_due = compiled(
             sa.select(sa.func.min(wakes.c.due)).where(
                 wakes.c.due > number("at"), wakes.c.due <= MOST, wakes.c.node.is_(None)
@@ -275,11 +212,6 @@ class Queries:
         self.depths = compiled(sa.select(pending_calls, inbox_events, oldest_event, *of_status, oldest_wake))
         self._event_queries(compiled)
         self._env_queries(compiled)
-        self._entity_queries(compiled)
-        of_thread = sa.select(files).where(files.c.thread_id == in_thread)
-        self.files = compiled(of_thread.order_by(files.c.path))
-        self.file = compiled(of_thread.where(files.c.folded == string("folded")))
-        self.files_at = cache(self._files_at)
 
     def _env_queries(self, compiled: Compiler) -> None:
         user = sa.select(threads.c.user_id).where(threads.c.id == string("thread_id")).scalar_subquery()
@@ -296,9 +228,6 @@ class Queries:
         self.env = compiled(
             by_name.where(sa.or_(env.c.owner == string("thread_id"), theirs, env.c.owner.in_(person)))
         )
-        self.env_of = compiled(by_name.where(env.c.owner == string("owner")))
-        otherwise = sa.or_(env.c.key < string("key"), env.c.key > string("key"))
-        self.sealed_otherwise = compiled(sa.select(env).where(otherwise).limit(number("limit")))
 
     def _event_queries(self, compiled: Compiler) -> None:
         newer = _page(
@@ -329,13 +258,6 @@ class Queries:
             "spaces": compiled(numbers),
         }
 
-    def _entity_queries(self, compiled: Compiler) -> None:
-        self.entity = compiled(sa.select(entities).where(entities.c.id == string("entity_id")))
-        self.entity_by_external_id = compiled(
-            sa.select(entities).where(entities.c.external_id == string("external_id"))
-        )
-        self.entities = compiled(_page(sa.select(entities).order_by(entities.c.created_at, entities.c.id)))
-
     def _messages_after_cut(self, kept: int) -> Statement:
         """Return the query of the messages after the cut and some earlier ones.
 
@@ -354,32 +276,6 @@ class Queries:
         newer = sa.select(messages).where(*spoken, c.seq > number("cut"))
         older = sa.select(messages).where(*spoken, c.seq.in_(stay))
         return self._compiled(sa.union_all(newer, older).order_by(sa.text("seq")))
-
-    def _sent_texts(self, count: int) -> Statement:
-        digests = [string(f"digest_{i}") for i in range(count)]
-        whose = sa.or_(sent_texts.c.thread_id == string("thread_id"), sent_texts.c.thread_id == "")
-        return self._compiled(sa.select(sent_texts).where(whose, sent_texts.c.digest.in_(digests)))
-
-    def _files_at(self, count: int) -> Statement:
-        paths = [string(f"path_{i}") for i in range(count)]
-        existing = sa.select(files.c.folded).where(files.c.thread_id == string("thread_id"))
-        return self._compiled(existing.where(files.c.folded.in_(paths)))
-
-    def _threads(self, users: int, filters: tuple[str, ...], order: Order) -> Statement:
-        chosen = [threads.c[name] == string(name) for name in filters]
-        if users:
-            chosen.append(_owned_by(users))
-        by = (threads.c.created_at, threads.c.id)
-        in_order = by if order == "oldest_first" else [column.desc() for column in by]
-        return self._compiled(_page(sa.select(threads).where(*chosen).order_by(*in_order)))
-
-    def _runs(self, filters: tuple[str, ...], by_status: bool) -> Statement:
-        """Return the query of runs. With `by_status` the runs have a status that the index contains."""
-        chosen = [runs.c[name] == string(name) for name in filters]
-        newest_first = sa.select(runs).order_by(runs.c.created_at.desc(), runs.c.id.desc())
-        if by_status:
-            newest_first = newest_first.where(sa.text(NOT_COMPLETED))
-        return self._compiled(_page(newest_first.where(*chosen)))
 
     def _calls(
         self, filters: tuple[str, ...], statuses: int, users: int | None, by_status: bool

@@ -29,7 +29,7 @@ from toolwright.adapters.store.engine.program import (
 from toolwright.adapters.store.sql.agents import AGENT_HEADS, AGENT_REVISIONS, MCP_DEFINITIONS
 from toolwright.adapters.store.sql.children import ASKED, REQUESTS, THREAD_VALUES
 from toolwright.adapters.store.sql.memory import BLOCK_LINKS, OWN_BLOCKS, PASSAGE_ROWS
-from toolwright.adapters.store.sql.messages import CALLS, MESSAGES
+from toolwright.adapters.store.sql.messages import CALLS, MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.adapters.store.sql.retention import DROPPED_BYTES
 from toolwright.adapters.store.sql.spaces import (
@@ -46,9 +46,12 @@ from toolwright.adapters.store.sql.threads import (
     ENV,
     FILES,
     INBOX,
+    NODES,
+    NOT_COMPLETED,
     RUNS,
     SENT_TEXTS,
     SIGN_OUTS,
+    STEPS,
     THREADS,
     WAKES,
 )
@@ -77,6 +80,7 @@ from toolwright.core.journal.rows import (
 )
 from toolwright.core.limits import Page
 from toolwright.core.spaces import SpaceMessage
+from toolwright.core.threads.run import Run
 from toolwright.core.value import Record
 
 R = TypeVar("R", bound=Record)
@@ -84,7 +88,8 @@ R = TypeVar("R", bound=Record)
 ROWS: dict[type[Record], Mapping[Any]] = {  # of each class
     each.kind: each
     for each in (
-        *(THREADS, RUNS, CALLS, INBOX, MESSAGES, FILES, ENV, WAKES, COMPACTIONS, SENT_TEXTS, THREAD_VALUES),
+        *(THREADS, RUNS, STEPS, CALLS, INBOX, MESSAGES, MESSAGE_VERSIONS, FILES, ENV, WAKES, NODES),
+        *(COMPACTIONS, SENT_TEXTS, THREAD_VALUES),
         *(SPACES, MEMBERS, SPACE_MESSAGES, REACTIONS, ENTITIES, REQUESTS, ASKED),
         *(AGENT_HEADS, AGENT_REVISIONS, SIGN_OUTS, DROPPED_BYTES),
         *(OWN_BLOCKS, BLOCK_LINKS, PASSAGE_ROWS, MCP_DEFINITIONS, *RECORDS.values()),
@@ -108,8 +113,17 @@ _STORED: dict[type[Record], tuple[sa.ColumnElement[bool], ...]] = {
     SpaceMessage: (sa.exists().where(spaces.c.id == space_messages.c.space_id),)
 }
 """Conditions of all reads of a class: other rows await their deletion."""
-_HINTS: dict[type[Record], Callable[[Where], str]] = {}
-"""What a query of a class must repeat exactly to use an index of some of the rows; empty for other queries."""
+
+
+def _unfinished(where: Where) -> str:
+    """Return the condition of the index of unfinished runs, if the runs have one of its statuses."""
+    if isinstance(where, tuple) or "thread_id" in where:
+        return ""
+    return NOT_COMPLETED if where.get("status", "completed") != "completed" else ""
+
+
+_HINTS: dict[type[Record], Callable[[Where], str]] = {Run: _unfinished}
+"""The condition that a query of a class must repeat exactly to use an index of some of the rows, or an empty text."""
 
 
 class _Description:
@@ -143,6 +157,8 @@ class _Description:
         match test:
             case Among(kind=kind, column=name, where=where):
                 return column, "Among", (kind, name, _Description(kind, self.values).conditions(where))
+            case bool():
+                return column, str(test), 0
             case OneOf(values=values) | NoneOf(values=values):
                 pass
             case Not() | UpTo() | Beyond() | Above() | Below():
@@ -206,6 +222,13 @@ class _Clauses:
             return stored.in_(chosen)
         values = [self._next(column) for _ in range(of)]
         match test, values:
+            case (
+                "True",
+                _,
+            ):  # in the statement, because an index can have only the rows with one of the values
+                return stored
+            case "False", _:
+                return ~stored
             case "OneOf", _:
                 return stored.in_(values)
             case "NoneOf", _:
