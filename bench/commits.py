@@ -26,6 +26,7 @@ from toolwright.adapters.store.sqlite.file import connect as connect_file
 from toolwright.adapters.store.store import SqlStore
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
+from toolwright.core.threads.call import Call
 from toolwright.wiring.gateway import settle_memory
 
 ALONE, RUNS, EACH = 300, 50, 40
@@ -86,24 +87,24 @@ async def _together(store: Store) -> float:
     return RUNS * EACH / (time.perf_counter() - start)
 
 
-async def _ready(store: Store, thread_id: str, calls: int) -> tuple[Drain, list[str]]:
+async def _ready(store: Store, thread_id: str, calls: int) -> tuple[Drain, list[Call]]:
     drain = await begun(store, thread_id)
     made = [drain.call("running" if n == 0 else "created", position=n) for n in range(calls)]
     await drain.answer(*made)
-    return drain, [call.id for call in made]
+    return drain, made
 
 
-async def _work(ready: tuple[Drain, list[str]], count: int) -> list[float]:
+async def _work(ready: tuple[Drain, list[Call]], count: int) -> list[float]:
     """Commit results one after another: a message, a finished call, a started call, three events."""
     drain, calls = ready
     took: list[float] = []
     events = (draft("tool.done", result="sunny"), draft("message", text="sunny"), draft("tool.started"))
+    running = calls[0]
     for number in range(count):
-        moves = (
-            change(calls[number], "running", "done", result={"status": "success", "result": "sunny, 21 C"}),
-            change(calls[number + 1], "created", "running"),
-        )
-        message = said("sunny, 21 C", drain.run.id, call_id=calls[number], status="success", step=1)
+        started = change(calls[number + 1], "running")
+        moves = (change(running, "done", result={"status": "success", "result": "sunny, 21 C"}), started)
+        message = said("sunny, 21 C", drain.run.id, call_id=running.id, status="success", step=1)
+        running = started.after
         unit = drain.unit(Result, changes=moves, messages=(message,), events=events)
         start = time.perf_counter()
         await committed(drain.store, unit)

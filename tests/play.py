@@ -23,7 +23,7 @@ from toolwright.core.journal.units import (
     Settle,
     Unit,
 )
-from toolwright.core.threads.call import Call, CallChange, CallStatus
+from toolwright.core.threads.call import Call, CallMove, CallStatus
 from toolwright.core.threads.event import EventDraft, Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall
@@ -216,9 +216,8 @@ def step(run_id: str, number: int) -> Step:
     )
 
 
-# fields of CallChange
-def change(call_id: str, was: CallStatus, now: CallStatus, **fields: Any) -> CallChange:
-    return CallChange(id=call_id, was=was, now=now, at=AT, **fields)
+def change(call: Call, now: CallStatus, **fields: Any) -> CallMove:  # parameters of `moved_to`
+    return CallMove(before=call, after=call.moved_to(now, AT, **fields))
 
 
 def create(thread_id: str | None = None, **fields: Any) -> CreateThread:  # fields of Thread

@@ -36,11 +36,11 @@ async def asked(store: Store) -> tuple[Drain, Call]:
     drain = await begun(store)
     call = drain.call(kind="external")
     await drain.answer(call)
-    move = change(call.id, "created", "waiting", terms=TERMS, expires_at=later(100))
+    move = change(call, "waiting", terms=TERMS, expires_at=later(100))
     timer = SetTimer(name=timer_of(call.id), due=later(100))
     await drain.do(drain.unit(Result, changes=(move,), effects=(timer,)))
     row = await store.call(call.id)
-    assert row is not None and row == call.moved(move)
+    assert row is not None and row == move.after
     return drain, row
 
 
@@ -78,7 +78,7 @@ async def test_approved_it_is_created_again_with_the_arguments_it_was_approved_w
     assert after is not None and (wake is None or after.gen > wake.gen)
     assert await store.wake(timer_of(call.id)) is None
     assert journal.published[-1].type == "tool.approved"
-    await drain.do(drain.unit(Result, changes=(change(call.id, "created", "running"),)))
+    await drain.do(drain.unit(Result, changes=(change(row, "running"),)))
     row = await store.call(call.id)
     assert row is not None
     assert (row.status, row.attempts, row.started_at) == ("running", 1, AT)
@@ -100,7 +100,7 @@ async def test_a_result_is_none_of_its_answers_and_an_answer_none_of_a_result(st
     await refused(store, approve(call.id))
     await refused(store, settle(Refuse, "th_1", call.id, later(10)))
     await drain.do(
-        drain.unit(Result, changes=(change(call.id, "created", "waiting"),))
+        drain.unit(Result, changes=(change(call.approved(None), "waiting"),))
     )  # another worker has claimed it
     await refused(store, approve(call.id))
     await refused(store, settle(Refuse, "th_1", call.id, later(10)))

@@ -161,8 +161,8 @@ async def test_an_answer_and_results_are_written_whole(journal: Journal):
     first, second = drain.call("running", started_at=AT, attempts=1), drain.call(position=1)
     await drain.answer(first, second, text="let me look")
     moves = (
-        change(first.id, "running", "done", result={"ok": True}),
-        change(second.id, "created", "waiting", deadline=later(10), expires_at=later(60)),
+        change(first, "done", result={"ok": True}),
+        change(second, "waiting", deadline=later(10), expires_at=later(60)),
     )
     message = replace(said("42", drain.run.id, call_id=first.id), role="tool", status="success")
     events = (draft("tool.done", a=1), draft("message"), draft("tool.started"))
@@ -172,7 +172,7 @@ async def test_an_answer_and_results_are_written_whole(journal: Journal):
     assert (answer.posted, answer.cancel_requested, answer.left) == (1, False, True)
     view = await store.view("th_1")
     assert view is not None
-    assert view.calls == tuple(call.moved(move) for call, move in zip((first, second), moves, strict=True))
+    assert view.calls == tuple(move.after for move in moves)
     assert [message.seq for message in view.messages] == [1, 2]
     assert view.messages[1] == replace(message, seq=2)
     assert view.run == drain.run
@@ -186,10 +186,11 @@ async def test_a_call_may_move_twice_in_one_unit(store: Store):
     drain = await begun(store)
     call = drain.call()
     await drain.answer(call)
-    moves = (change(call.id, "created", "running"), change(call.id, "running", "done", result={"ok": 1}))
+    running = change(call, "running")
+    moves = (running, change(running.after, "done", result={"ok": 1}))
     await drain.do(drain.unit(Result, changes=moves))
     stored = await store.call(call.id)
-    assert stored == call.moved(moves[0]).moved(moves[1])
+    assert stored == moves[1].after
 
 
 async def test_an_advance_with_a_call_in_another_status_is_refused(store: Store):
@@ -197,10 +198,12 @@ async def test_an_advance_with_a_call_in_another_status_is_refused(store: Store)
     call = drain.call("waiting")
     await drain.answer(call)
     await committed(store, settle(Submit, "th_1", call.id))
-    flip = change(call.id, "waiting", "pending")
+    flip = change(call, "pending")
     unit = drain.unit(Park, {"status": "waiting"}, changes=(flip,), messages=(said("x"),))
     await refused(store, unit, "call")
-    await refused(store, replace(unit, changes=(change("call_none", "running", "done"),)), "call")
+    await refused(
+        store, replace(unit, changes=(change(drain.call("running", id="call_none"), "done"),)), "call"
+    )
 
 
 async def test_a_call_of_another_thread_cannot_be_moved_or_settled(store: Store):
@@ -208,7 +211,7 @@ async def test_a_call_of_another_thread_cannot_be_moved_or_settled(store: Store)
     other = await begun(store, "th_2")
     call = drain.call("waiting")
     await drain.answer(call)
-    await refused(store, other.unit(Result, changes=(change(call.id, "waiting", "pending"),)), "call")
+    await refused(store, other.unit(Result, changes=(change(call, "pending"),)), "call")
     await refused(store, settle(Submit, "th_2", call.id), "call")
 
 

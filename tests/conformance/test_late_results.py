@@ -88,7 +88,7 @@ async def test_no_call_hopes_for_a_result_any_more_in_the_runs_of_a_deleted_agen
     waiting, created = drain.call("waiting"), drain.call(position=1)
     await drain.answer(waiting, created)
     await committed(store, drop(agent(1)))
-    moves = [change(each.id, each.status, "pending") for each in (waiting, created)]
+    moves = [change(each, "pending") for each in (waiting, created)]
     await drain.do(drain.unit(Result, changes=tuple(moves)))
     assert await statuses(store, drain) == ["cancelled"] * 2
     await drain.answer(drain.call("pending", position=2))
@@ -136,7 +136,7 @@ async def test_no_call_becomes_pending_beside_the_end_of_its_agent(store: Store)
     for number, drain in enumerate(drains, 1):
         waiting = drain.call("waiting")
         await drain.answer(waiting)
-        flip = drain.unit(Result, changes=(change(waiting.id, "waiting", "pending"),))
+        flip = drain.unit(Result, changes=(change(waiting, "pending"),))
         pairs.append((flip, drop(agent(number))) if number % 2 else (drop(agent(number)), flip))
     answers = await asyncio.gather(*[store.commit(unit) for pair in pairs for unit in pair])
     assert all(isinstance(answer, Committed) for answer in answers)
@@ -150,7 +150,7 @@ async def test_calls_become_pending_beside_a_new_revision_of_their_agent(store: 
     for number, drain in enumerate(drains, 1):
         waiting = drain.call("waiting")
         await drain.answer(waiting)
-        units.append(drain.unit(Result, changes=(change(waiting.id, "waiting", "pending"),)))
+        units.append(drain.unit(Result, changes=(change(waiting, "pending"),)))
         units.append(save(agent(number, 2), was=1))
     answers = await asyncio.gather(*[store.commit(unit) for unit in units])
     assert all(isinstance(answer, Committed) for answer in answers)
@@ -164,7 +164,7 @@ async def test_calls_become_pending_in_one_statement_on_postgres() -> None:
         drain = await answered_by(store, 1)
         waiting = drain.call("waiting")
         await drain.answer(waiting, drain.call("pending", position=1))
-        flip = drain.unit(Result, changes=(change(waiting.id, "waiting", "pending"),))
+        flip = drain.unit(Result, changes=(change(waiting, "pending"),))
         await drain.do(flip)
         assert (await store.commit(flip)) == await store.commit(flip)  # its token is recorded
         connection = await connect(url)
@@ -321,7 +321,7 @@ async def test_a_visible_call_that_becomes_pending_after_its_agents_end_is_shown
     await drain.answer(timed)
     await committed(store, act(shows(timed)))
     await committed(store, delete(1))
-    flip = change(timed.id, "waiting", "pending", expires_at=later(5))
+    flip = change(timed, "pending", expires_at=later(5))
     timer = SetTimer(name=timer_of(timed.id), due=later(5))
     await drain.do(drain.unit(Result, changes=(flip,), events=(draft("step.done"),), effects=(timer,)))
     assert await status_shown(store, timed) == "error"
@@ -368,9 +368,9 @@ async def test_who_answers_after_a_units_own_hand_off_says_whether_a_result_is_h
         await committed(store, save(agent(number)))
     await committed(store, delete(2))
     gone, living = (HandOff(thread_id="th_1", agent=f"agt_{number}") for number in (2, 3))
-    await drain.do(drain.unit(Result, changes=(change(first.id, "waiting", "pending"),), effects=(gone,)))
+    await drain.do(drain.unit(Result, changes=(change(first, "pending"),), effects=(gone,)))
     assert await statuses(store, drain) == ["cancelled", "waiting"]
-    await drain.do(drain.unit(Result, changes=(change(second.id, "waiting", "pending"),), effects=(living,)))
+    await drain.do(drain.unit(Result, changes=(change(second, "pending"),), effects=(living,)))
     assert await statuses(store, drain) == ["cancelled", "pending"]
     await committed(store, act(gone))
     assert await statuses(store, drain) == ["cancelled"] * 2

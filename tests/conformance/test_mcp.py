@@ -302,7 +302,7 @@ async def test_a_question_is_answered_as_any_call_and_its_thread_goes_on(store: 
     assert [each.status for each in await store.children.nested(above.id)] == [
         *("resolved", "expired", "cancelled")
     ]
-    flip = (change(above.id, "waiting", "pending"),)
+    flip = (change(above, "pending"),)
     await drain.do(drain.unit(Park, {"status": "waiting"}, changes=flip, events=(draft("run.waiting"),)))
     await committed(store, act(question(above, 3)))
     numbers = [each.n for each in await store.events(Topic(kind="thread", id="th_1"))]

@@ -244,7 +244,7 @@ async def test_a_view_holds_the_calls_of_the_last_step_in_order(store: Store):
     await drain.answer(drain.call("done"))
     second, first = drain.call(position=1), drain.call(position=0)
     await drain.answer(second, first)
-    await drain.do(drain.unit(Result, changes=(change(first.id, "created", "running"),)))
+    await drain.do(drain.unit(Result, changes=(change(first, "running"),)))
     view = await store.view("th_1")
     assert view is not None
     assert [call.id for call in view.calls] == [first.id, second.id]

@@ -77,7 +77,7 @@ async def test_a_failed_unit_among_fifty_leaves_no_trace(store: Store):
     stale = units[17]
     units[17] = drains[17].unit(
         Result,
-        changes=(change("call_none", "running", "done"),),
+        changes=(change(drains[17].call("running", id="call_none"), "done"),),
         messages=(said("never"),),
         events=(draft("message"),),
     )
@@ -154,7 +154,7 @@ async def test_a_flip_and_a_submission_agree_on_the_route(store: Store):
         drain = await begun(store, thread_id)
         call = drain.call("waiting")
         await drain.answer(call)
-        flip = drain.unit(Park, {"status": "waiting"}, changes=(change(call.id, "waiting", "pending"),))
+        flip = drain.unit(Park, {"status": "waiting"}, changes=(change(call, "pending"),))
         submit = settle(Submit, thread_id, call.id)
         units: list[Unit] = [flip, submit] if number % 2 else [submit, flip]
         outcomes = dict(zip(map(id, units), await all_at_once(store, units), strict=True))

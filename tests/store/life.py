@@ -84,11 +84,11 @@ class Life:
         was: CallStatus = call.status
         result = {"status": "success", "result": "done"} if now in {"done", "error"} else None
         timed = now in OPEN and was not in OPEN
-        move = change(call.id, was, now, result=result, expires_at=later(100) if timed else None)
+        move = change(call, now, result=result, expires_at=later(100) if timed else None)
         timer = (SetTimer(name=timer_of(call.id), due=later(100)),) if timed else ()
         unit = self.owner.unit(Result, changes=(move,), messages=(said("x"),), effects=timer)
         self.wait(self.owner.do(unit))
-        self.calls[call.id] = call.moved(move)
+        self.calls[call.id] = move.after
 
     def settle(self, kind: type[Settle], call: Call, seconds: float) -> None:
         dropped = () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
@@ -109,10 +109,10 @@ class Life:
 
     def ask(self, call: Call) -> None:
         """Request, as the owner, the approval of a call that has not started, for a hundred seconds."""
-        move = change(call.id, "created", "waiting", terms={"by": "anyone"}, expires_at=later(100))
+        move = change(call, "waiting", terms={"by": "anyone"}, expires_at=later(100))
         timer = SetTimer(name=timer_of(call.id), due=later(100))
         self.wait(self.owner.do(self.owner.unit(Result, changes=(move,), effects=(timer,))))
-        self.calls[call.id] = call.moved(move)
+        self.calls[call.id] = move.after
 
     def approve(self, call: Call, arguments: str | None, seconds: float) -> None:
         """Approve a call, optionally with other arguments."""
@@ -166,22 +166,22 @@ class Life:
         """End the run: waiting calls become pending, open inner calls are interrupted. Start a new run."""
         taken_back = {"status": "error", "error": "Not approved"}
         moves = [
-            change(c.id, "waiting", "cancelled", result=taken_back)
-            if c.awaits_approval
-            else change(c.id, "waiting", "pending")
+            change(c, "cancelled", result=taken_back) if c.awaits_approval else change(c, "pending")
             for c in self.calls.values()
             if c.status == "waiting"
         ]
         moves += [
-            change(c.id, c.status, "error", result={"status": "error", "error": "Interrupted"})
+            change(c, "error", result={"status": "error", "error": "Interrupted"})
             for c in self.calls.values()
             if c.status in {"created", "running"}
         ]
-        dropped = [DropTimer(name=timer_of(move.id)) for move in moves if move.now == "cancelled"]
+        dropped = [
+            DropTimer(name=timer_of(move.after.id)) for move in moves if move.after.status == "cancelled"
+        ]
         unit = self.owner.unit(Finish, {"status": "failed"}, changes=tuple(moves), effects=tuple(dropped))
         self.wait(self.owner.do(unit))
         for move in moves:
-            self.calls[move.id] = self.calls[move.id].moved(move)
+            self.calls[move.after.id] = move.after
         self.owner = self._begin(post("th_1"), self.owner)
 
     def stale_tries(self, unit: Advance) -> None:

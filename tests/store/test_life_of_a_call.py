@@ -99,7 +99,7 @@ class LifeOfACall(RuleBasedStateMachine):
         assert stale is not None
         moves = ()
         if self.life.calls and MOVES[(call := self._chosen(choice)).status]:
-            moves = (change(call.id, call.status, min(MOVES[call.status])),)
+            moves = (change(call, min(MOVES[call.status])),)
         status = "failed" if kind is Finish else "running"
         self.life.stale_tries(stale.unit(kind, {"status": status}, changes=moves, messages=(said("late"),)))
 

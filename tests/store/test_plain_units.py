@@ -98,12 +98,14 @@ def steps(drain: Drain) -> Iterator[Advance]:
         step=step(drain.run.id, 1),
         events=(draft("message", text="Let me look."), draft("step.done", n=1), draft("tool.started")),
     )
+    second = change(calls[1], "running", deadline=later(30), expires_at=later(60))
+    again = change(second.after, "running")
     yield drain.unit(
         Result,
         messages=(said("21 °C", drain.run.id, step=1, call_id=calls[0].id, status="success"),),
         changes=(
-            change(calls[0].id, "running", "done", result={"status": "success", "result": {"t": 21}}),
-            change(calls[1].id, "created", "running", deadline=later(30), expires_at=later(60)),
+            change(calls[0], "done", result={"status": "success", "result": {"t": 21}}),
+            second,
         ),
         events=(draft("tool.done", result={"t": 21}), draft("message"), draft("tool.started")),
     )
@@ -111,8 +113,8 @@ def steps(drain: Drain) -> Iterator[Advance]:
     yield drain.unit(
         Result,
         changes=(
-            change(calls[1].id, "running", "running"),
-            change(calls[1].id, "running", "waiting", space_id="tea", terms={"title": "Look?"}),
+            again,
+            change(again.after, "waiting", space_id="tea", terms={"title": "Look?"}),
         ),
     )
     yield drain.unit(Answer, {"step_count": 2}, step=step(drain.run.id, 2))
@@ -140,7 +142,7 @@ def test_the_straight_way_fails_the_guards_that_the_program_fails(
     sql = statements(Statements, "sqlite")
     ways = ((ProgramRunner(straight, sql), straight), (ByPrograms(by_program, sql), by_program))
     before = rows(straight)
-    moved = (change("call_none", "running", "done"),)
+    moved = (change(drain.call("running", id="call_none"), "done"),)
     units = {
         "fence": drain.unit(Result, messages=(said("x"),), events=(draft("message"),)),
         "call": drain.unit(Result, changes=moved, messages=(said("x"),)),

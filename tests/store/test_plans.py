@@ -76,10 +76,7 @@ def plan(file: sqlite3.Connection, statement: Statement) -> list[str]:
         (page(Message, {"within": "c"}, ("seq",)), "messages_within (within=?)"),
         (page(Call, {"parent_id": "c"}, ("step", "position")), "calls_by_parent (parent_id=?)"),
         (page(Wake, {"due": UpTo(value=AT), "node": None}, ("due", "thread_id")), "wakes_by_due (due<?)"),
-        (
-            page(Space, {"id": Among(kind=Member, column="space_id", where={"entity_id": "e"})}, BY_TIME),
-            "members_by_entity (entity_id=?)",
-        ),
+        (page(Space, {"id": OF_ENTITY}, BY_TIME), "members_by_entity (entity_id=?)"),
         (STATEMENTS.prune_events, "events_by_time (at<?)"),
         (STATEMENTS.prune_space_events, "space_events_by_time (at<?)"),
     ],

@@ -76,8 +76,8 @@ async def ready(store: SqlStore, thread_id: str = "th_1") -> tuple[Drain, list[C
 def result(drain: Drain, calls: list[Call]) -> Result:
     """Return the unit in which the first call ends and the second one starts."""
     moves = (
-        change(calls[0].id, "running", "done", result={"status": "success", "result": "sunny"}),
-        change(calls[1].id, "created", "running"),
+        change(calls[0], "done", result={"status": "success", "result": "sunny"}),
+        change(calls[1], "running"),
     )
     message = said("sunny", drain.run.id, call_id=calls[0].id, status="success", step=1)
     events = (draft("tool.done"), draft("message"), draft("tool.started"))
@@ -200,7 +200,7 @@ async def test_a_unit_that_fails_in_its_midst_is_kept_apart_from_the_others(tmp_
     store, statements = opened(tmp_path / "journal.db")
     drains = [await begun(store, f"th_{number}") for number in range(3)]
     units: list[Unit] = [drain.unit(Result, messages=(said("x"),)) for drain in drains]
-    moves = (change("call_none", "running", "done"),)
+    moves = (change(drains[1].call("running", id="call_none"), "done"),)
     units[1] = drains[1].unit(Result, messages=(said("x"),), changes=moves)
     statements()
     outcomes = await all_at_once(store, units)

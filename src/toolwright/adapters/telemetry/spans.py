@@ -23,7 +23,7 @@ from toolwright.core.journal.units import Advance
 from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.model import Model, ModelEvent, ModelRequest, ModelResponse, window_of
 from toolwright.core.text import brief, error_text
-from toolwright.core.threads.call import Call, CallChange
+from toolwright.core.threads.call import Call, CallMove
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 
@@ -284,9 +284,9 @@ class RunSpans:
         """The trace context of the run's span, the parent of its steps in all processes."""
         return self._traceparent
 
-    def parent_of(self, changes: Sequence[CallChange]) -> str | None:
+    def parent_of(self, changes: Sequence[CallMove]) -> str | None:
         """Return the context of the call that the changes answer, or the run's context."""
-        answered = [self._calls.get(change.id) for change in changes if not change.runs]
+        answered = [self._calls.get(each.after.id) for each in changes if each.after.status != "running"]
         span = next((each for each in reversed(answered) if each is not None), None)
         return traceparent_of(self._context if span is None else span.context)
 
@@ -302,7 +302,7 @@ class RunSpans:
                 step.committed(seconds)
         if unit.read or any(change.now == "processing" for change in unit.inbox):
             self._read_inbox(unit)
-        calls = [*unit.calls, *unit.nested, *[each.after for each in unit.changes if each.after is not None]]
+        calls = [*unit.calls, *unit.nested, *[each.after for each in unit.changes]]
         for call in calls:
             self._moved(call)
         self._deliver(unit)
@@ -389,7 +389,7 @@ class RunSpans:
 
     def _deliver(self, unit: Advance) -> None:
         """Record calls that were settled elsewhere and whose results the model now reads."""
-        moved = {change.id for change in unit.changes} | {call.id for call in unit.calls}
+        moved = {change.after.id for change in unit.changes} | {call.id for call in unit.calls}
         for message in unit.messages:
             if message.call_id is None or message.call_id in moved:
                 continue

@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from toolwright.core.journal.units import Advance
 from toolwright.core.model import Model
-from toolwright.core.threads.call import Call, CallChange
+from toolwright.core.threads.call import Call, CallMove
 from toolwright.core.threads.run import Run
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class RunTrace(Protocol):
         """Return the trace context with which another process continues the run, or None if nothing is traced."""
         ...
 
-    def parent_of(self, changes: Sequence[CallChange]) -> str | None:
+    def parent_of(self, changes: Sequence[CallMove]) -> str | None:
         """Return the parent trace context for work that these changes start elsewhere.
 
         It is the context of the answered call, or of the run.

@@ -20,7 +20,7 @@ from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.rows import Guard
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces import Entity
-from toolwright.core.threads.call import Call, CallChange
+from toolwright.core.threads.call import Call, CallMove
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
 from toolwright.core.threads.message import Message
@@ -251,7 +251,7 @@ class Advance(Unit):
     messages: tuple[Message, ...] = ()
     calls: tuple[Call, ...] = ()
     nested: tuple[Call, ...] = ()
-    changes: tuple[CallChange, ...] = ()
+    changes: tuple[CallMove, ...] = ()
     read: tuple[str, ...] = ()
     files: tuple[FileChange, ...] = ()
     env: tuple[EnvChange, ...] = ()

@@ -25,6 +25,11 @@ MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     "cancelled": frozenset(),
 }
 OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
+MOVED = (
+    *("status", "result", "attempts", "deadline", "expires_at", "space_id", "approval", "terms"),
+    *("started_at", "completed_at"),
+)
+"""The fields that a transition can change. While a call keeps its status, only its run's worker writes them."""
 BEGUN: frozenset[CallStatus] = frozenset({"running", "waiting", "pending"})
 
 
@@ -122,20 +127,6 @@ class Call(Record):
             return True
         return self.repeatable and self.leased_until is not None and self.leased_until <= at
 
-    def moved(self, change: "CallChange") -> "Call":
-        """Return the call after the transition."""
-        if change.before is self and change.after is not None:
-            return change.after
-        return self.moved_to(
-            change.now,
-            change.at,
-            result=change.result,
-            deadline=change.deadline,
-            expires_at=change.expires_at,
-            space_id=change.space_id,
-            terms=change.terms,
-        )
-
     def moved_to(
         self,
         status: CallStatus,
@@ -169,38 +160,18 @@ class Call(Record):
         )
 
 
-class CallChange(Value):
-    """One transition of a call. Transitions outside the table cannot be created.
+class CallMove(Value):
+    """One transition of a call, from one row to the next. Transitions outside the table cannot be created.
 
-    `space_id` is where the call is shown after the transition. With `terms` the call does not start: it waits for an
-    approval. `before` and `after` are the call before and after the transition, if the caller has them.
+    Only the columns `MOVED` change. A call whose status is no longer that of `before` is a conflict.
     """
 
-    id: str
-    was: CallStatus
-    now: CallStatus
-    at: datetime
-    result: JSONObject | None = None
-    deadline: datetime | None = None
-    expires_at: datetime | None = None
-    space_id: str | None = None
-    terms: JSONObject | None = None
-    before: Call | None = None
-    after: Call | None = None
+    before: Call
+    after: Call
 
     def __post_init__(self) -> None:
-        if self.now not in MOVES[self.was]:
-            raise _forbidden(self.id, self.was, self.now)
-
-    @property
-    def starts(self) -> bool:
-        """Return whether the call starts with this transition."""
-        return self.was == "created" and self.now in BEGUN and self.terms is None
-
-    @property
-    def runs(self) -> bool:
-        """Return whether the handler is executed after this transition, for the first time or again."""
-        return self.now == "running"
+        if self.after.status not in MOVES[self.before.status]:
+            raise _forbidden(self.after.id, self.before.status, self.after.status)
 
 
 def _forbidden(call_id: str, was: CallStatus, now: CallStatus) -> ForbiddenMove:

@@ -19,7 +19,7 @@ from toolwright.core.results import AttachmentRef, Outcome, Pending, ToolResult
 from toolwright.core.state.state import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.approval import terms_to_json
-from toolwright.core.threads.call import Call, CallChange, CallStatus, timer_of
+from toolwright.core.threads.call import Call, CallMove, CallStatus, timer_of
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import (
     PreparedCall,
@@ -375,7 +375,7 @@ class Calls:
         Unfinished calls `below` them get one too.
         """
         answered = {message.call_id for message in changes.messages}
-        moved = {change.id for change in changes.call_changes}
+        moved = {change.after.id for change in changes.call_changes}
         for call in below:
             if call.id not in moved:
                 self.close(context, changes, call, words)
@@ -483,21 +483,7 @@ class Calls:
         if call.id in changes.calls:
             changes.calls[call.id] = after
             return
-        changes.call_changes.append(
-            CallChange(
-                id=call.id,
-                was=call.status,
-                now=now,
-                at=at,
-                result=result,
-                deadline=deadline,
-                expires_at=expires_at,
-                space_id=space_id,
-                terms=terms,
-                before=call,
-                after=after,
-            )
-        )
+        changes.call_changes.append(CallMove(before=call, after=after))
 
 
 def max_concurrent(context: RunContext) -> int:
@@ -517,7 +503,9 @@ def _is_waited_for(outcome: Outcome) -> bool:
 
 def _status_after(changes: Changes, call: Call) -> str:
     """Return the status of the call after these changes."""
-    return next((each.now for each in reversed(changes.call_changes) if each.id == call.id), call.status)
+    return next(
+        (each.after for each in reversed(changes.call_changes) if each.after.id == call.id), call
+    ).status
 
 
 def _inject(context: RunContext, changes: Changes) -> None:

@@ -19,7 +19,7 @@ from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import longer_delay
 from toolwright.core.ports import Clock
-from toolwright.core.threads.call import Call, CallChange, is_over
+from toolwright.core.threads.call import Call, CallMove, is_over
 from toolwright.core.threads.event import Event, EventDraft
 from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
@@ -208,10 +208,9 @@ class Listeners:
         """Abort the streams of calls that ended without being posted."""
         for post in [effect for effect in unit.effects if isinstance(effect, Post)]:
             streamed.pop(shown_call_id(post.message.id), None)
-        for change in [*unit.calls, *unit.changes]:
-            status = change.status if isinstance(change, Call) else change.now
-            if is_over(status) and (space_id := streamed.pop(change.id, None)) is not None:
-                payload: JSONObject = {"streamId": change.id}
+        for call in [*unit.calls, *[change.after for change in unit.changes]]:
+            if is_over(call.status) and (space_id := streamed.pop(call.id, None)) is not None:
+                payload: JSONObject = {"streamId": call.id}
                 self.publish([live_event("space.message.aborted", unit.run, payload, unit.at, space_id)])
 
 
@@ -239,7 +238,7 @@ class Changes:
 
     messages: list[Message] = field(default_factory=_empty)
     calls: dict[str, Call] = field(default_factory=_empty_dict)
-    call_changes: list[CallChange] = field(default_factory=_empty)
+    call_changes: list[CallMove] = field(default_factory=_empty)
     events: list[EventDraft] = field(default_factory=_empty)
     step: Step | None = None
     read: tuple[str, ...] = ()

@@ -232,20 +232,18 @@ class RunRecord:
             calls = (*calls, *unit.nested)
         begun = [call for call in calls if call.status in OPEN] if calls else []
         for change in unit.changes:
-            call = self.frame.calls.get(change.id)
-            if call is not None:
-                call = call.moved(change)
+            call = change.after
+            if call.id in self.frame.calls:
                 self.frame.put(call)
             else:
-                call = self._call(change.id).moved(change)
                 self.put_call(call)
-            if change.now in OPEN and change.starts:
+            if call.status in OPEN and call.started_at is not change.before.started_at:
                 begun.append(call)
         return begun
 
     def _keep_replaced(self, unit: Advance) -> None:
         """Keep the previous step's calls that the unit changes, if the unit starts the calls of another step."""
-        changed_ids = {each.id for each in unit.changes}
+        changed_ids = {each.after.id for each in unit.changes}
         for frame in self._frames:
             self.nested.update({call.id: call for call in frame.calls.values() if call.id in changed_ids})
 

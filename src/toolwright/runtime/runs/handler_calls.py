@@ -112,7 +112,7 @@ class HandlerCalls:
 
         def begun() -> Next:
             changes = self._started(context, call, tools)
-            changes.nested, changes.call_changes = (call.moved(changes.call_changes[0]),), []
+            changes.nested, changes.call_changes = (changes.call_changes[0].after,), []
             return Next(kind=Result, changes=changes, run=context.run)
 
         await context.commit(begun)

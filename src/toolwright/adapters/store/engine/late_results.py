@@ -10,7 +10,7 @@ from toolwright.core.journal.units import Advance
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results import CALL_CANCELLED
 from toolwright.core.spaces import Entity, SpaceMessage
-from toolwright.core.threads.call import Call, CallChange, timer_of
+from toolwright.core.threads.call import Call, CallMove, timer_of
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.value import changed
 from toolwright.wire.call import call_message_id
@@ -28,8 +28,9 @@ def pending_calls(unit: Advance) -> list[str]:
         if call.status == "pending":
             status[call.id] = "pending"
     for change in unit.changes:
-        if change.now == "pending" or change.id in status:
-            status[change.id] = change.now
+        call = change.after
+        if call.status == "pending" or call.id in status:
+            status[call.id] = call.status
     return [call_id for call_id, now in status.items() if now == "pending"] if status else []
 
 
@@ -47,19 +48,13 @@ def without_late_results(
     `stored` are the calls that already exist. `messages` are the messages that show calls, by message id.
     """
     moved = {call.id: call for call in (*stored, *unit.calls, *unit.nested)}
-    for change in unit.changes:
-        if change.id in moved:
-            moved[change.id] = moved[change.id].moved(change)
+    moved |= {change.after.id: change.after for change in unit.changes}
     over = [moved[call_id] for call_id in pending_calls(unit) if call_id in moved]
     edited = {each.message.id: each.message for each in unit.effects if isinstance(each, Post | Edit)}
     ends = {edit.message.id: edit for edit in cancelled_edits(over, {**messages, **edited})}
     posted = [_post_with_end(each, ends) for each in unit.effects]
     new = {call.id for call in (*unit.calls, *unit.nested) if call.status == "pending"}
-    changes = [
-        CallChange(id=call.id, was="pending", now="cancelled", at=unit.at, result=RESULT)
-        for call in over
-        if call.id not in new
-    ]
+    changes = [CallMove(before=call, after=_cancelled(call, unit)) for call in over if call.id not in new]
     return changed(
         unit,
         changes=(*unit.changes, *changes),

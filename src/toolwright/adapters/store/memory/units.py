@@ -20,6 +20,7 @@ from toolwright.core.errors import Unwritable
 from toolwright.core.journal import units
 from toolwright.core.journal.retention import Prune, SweepThreads
 from toolwright.core.journal.rows import GuardFailed
+from toolwright.core.threads.call import MOVED
 from toolwright.core.threads.event import Event, RunEvents
 from toolwright.core.threads.message import MessageVersion
 from toolwright.core.threads.run import OVER, Run
@@ -157,10 +158,13 @@ def _change_messages(unit: units.Advance, rows: MemoryRows) -> None:
 def _move_calls(unit: units.Advance, rows: MemoryRows) -> None:
     calls = rows.calls
     for change in unit.changes:
-        call = calls.rows.get((change.id,))
-        if call is None or call.thread_id != unit.thread_id or call.status != change.was:
+        before, after = change.before, change.after
+        call = calls.rows.get((after.id,))
+        if call is None or call.thread_id != unit.thread_id or call.status != before.status:
             raise GuardFailed("call")
-        calls.put((call.id,), call.moved(change))
+        if call is not before:  # others have written fields that no transition changes
+            after = changed(call, **{name: getattr(after, name) for name in MOVED})
+        calls.put((after.id,), after)
 
 
 def _add_step(unit: units.Advance, rows: MemoryRows) -> None:

@@ -293,7 +293,7 @@ def shown(calls: Sequence[Call], author: Entity | None = None) -> Rule[list[Edit
 def _placed(unit: Advance, stored: Iterable[Call]) -> list[tuple[str, str]]:
     """Return the ids of calls and of the spaces that show them."""
     places = {call.id: call.space_id for call in (*stored, *unit.calls, *unit.nested)}
-    places |= {change.id: change.space_id for change in unit.changes if change.space_id is not None}
+    places |= {change.after.id: change.after.space_id for change in unit.changes}
     return [(call_id, space_id) for call_id, space_id in places.items() if space_id is not None]
 
 

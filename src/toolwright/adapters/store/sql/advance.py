@@ -8,9 +8,7 @@ from toolwright.adapters.store.engine.codecs import (
     Params,
     Row,
     Values,
-    long_text_or_none,
     micros,
-    micros_or_none,
 )
 from toolwright.adapters.store.engine.late_results import pending_calls
 from toolwright.adapters.store.engine.outcome import NOTHING, UnitResult, numbered
@@ -31,7 +29,6 @@ from toolwright.adapters.store.sql.statements import SAVED_COLUMNS, Statements
 from toolwright.adapters.store.sql.threads import EVENTS, RUNS, STEPS
 from toolwright.core.journal.rows import Delete
 from toolwright.core.journal.units import Advance, Answer, Claim, Committed, Result, Takeover, Unit
-from toolwright.core.threads.call import CallChange, is_over
 from toolwright.core.threads.run import Run
 
 RunOp: TypeAlias = Callable[[Op], list[Row]]
@@ -256,31 +253,12 @@ def _moves(unit: Advance, sql: Statements) -> list[Op]:
     """Return the first transition of each call, then further transitions of the same calls."""
     moves: dict[str, Op] = {}
     again: list[Op] = []
+    row = CALLS.values(sql.move_call, "thread_id", "was")
     for change in unit.changes:
-        params, statement = _move_params(unit.thread_id, change), sql.move_call
-        if change.terms is not None:
-            params, statement = {**params, "terms": long_text_or_none(change.terms)}, sql.ask_call
-        op = Op(statement, params, "call")
-        if moves.setdefault(change.id, op) is not op:
+        op = Op(sql.move_call, row(change.after, unit.thread_id, change.before.status), "call")
+        if moves.setdefault(change.after.id, op) is not op:
             again.append(op._replace(again=True))
     return [*moves.values(), *again]
-
-
-def _move_params(thread_id: str, change: CallChange) -> Params:
-    at = micros(change.at)
-    return {
-        "thread_id": thread_id,
-        "call_id": change.id,
-        "was": change.was,
-        "now": change.now,
-        "result": long_text_or_none(change.result),
-        "begun": int(change.runs),
-        "deadline": micros_or_none(change.deadline),
-        "expires_at": micros_or_none(change.expires_at),
-        "space_id": change.space_id,
-        "started_at": at if change.starts else None,
-        "completed_at": at if is_over(change.now) else None,
-    }
 
 
 def _message_rows(unit: Advance, sql: Statements) -> list[Values]:

@@ -32,6 +32,7 @@ from toolwright.adapters.store.sql.threads import (
     threads,
     wakes,
 )
+from toolwright.core.threads.call import MOVED
 from toolwright.core.threads.run import OVER
 
 SAVED_COLUMNS = tuple(
@@ -158,24 +159,10 @@ class Statements:
 
     def _call_statements(self, compiled: Compiler) -> None:
         self.insert_call = compiled(_insert_all(calls))
-        by_id = sa.and_(calls.c.id == string("call_id"), calls.c.thread_id == string("thread_id"))
-        move = (
-            sa.update(calls)
-            .where(by_id, calls.c.status == string("was"))
-            .values(
-                status=string("now"),
-                result=sa.func.coalesce(string("result"), calls.c.result),
-                attempts=calls.c.attempts + number("begun"),
-                deadline=sa.func.coalesce(number("deadline"), calls.c.deadline),
-                expires_at=sa.func.coalesce(number("expires_at"), calls.c.expires_at),
-                space_id=sa.func.coalesce(string("space_id"), calls.c.space_id),
-                started_at=sa.func.coalesce(number("started_at"), calls.c.started_at),
-                completed_at=sa.func.coalesce(number("completed_at"), calls.c.completed_at),
-            )
-            .returning(calls.c.id)
-        )
-        self.move_call = compiled(move)
-        self.ask_call = compiled(move.values(approval="asked", terms=string("terms")))
+        by_id = sa.and_(calls.c.id == string("id"), calls.c.thread_id == string("thread_id"))
+        moved = {each: sa.bindparam(each, type_=calls.c[each].type) for each in MOVED}
+        move = sa.update(calls).where(by_id, calls.c.status == string("was")).values(moved)
+        self.move_call = compiled(move.returning(calls.c.id))
 
     def _event_statements(self, compiled: Compiler) -> None:
         numbers = {"n": number("n") + number("base")}  # `base` is 0 or taken from the fence
