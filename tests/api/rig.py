@@ -20,7 +20,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.model import Model
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
+from toolwright.runtime.calls.plan import INLINE_EXECUTORS, InlineExecutor
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions

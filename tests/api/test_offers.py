@@ -14,7 +14,7 @@ from tests.databases import stores
 from toolwright.core.results import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import InlineExecutor
+from toolwright.runtime.calls.plan import InlineExecutor
 from toolwright.runtime.pending import offers
 from toolwright.testing import ScriptedModel
 

@@ -28,7 +28,7 @@ from toolwright.core.results import Outcome, Pending
 from toolwright.core.threads.call import Call
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import InlineExecutor
+from toolwright.runtime.calls.plan import InlineExecutor
 from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio

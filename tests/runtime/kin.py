@@ -9,7 +9,7 @@ from tests.databases import OpenStore
 from tests.runtime.rig import GRACE, Barriers, Rig
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
-from toolwright.runtime.calls.handlers import ABORT_GRACE
+from toolwright.runtime.calls.execute import ABORT_GRACE
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
 from toolwright.wiring.parts import Parts

@@ -21,8 +21,8 @@ from toolwright.core.threads.message import Message
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
-from toolwright.runtime.calls.handlers import ABORT_GRACE
+from toolwright.runtime.calls.execute import ABORT_GRACE
+from toolwright.runtime.calls.plan import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.model.ask import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock

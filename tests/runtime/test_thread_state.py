@@ -47,6 +47,27 @@ async def test_values_are_kept_with_the_result_and_read_by_the_same_call() -> No
     assert read == [None, {"count": 1}, {"count": 1}, None]
 
 
+async def test_what_a_handler_says_is_said_once_if_the_next_call_is_settled_in_the_same_unit() -> None:
+    @tw.tool(description="Says.")
+    async def say(state: tw.ThreadState) -> str:
+        state.inject_message("By the way.")
+        return "said"
+
+    note = tw.Tool.from_config(
+        {
+            "name": "note",
+            "description": "Note.",
+            "inputSchema": {"type": "object"},
+            "executionType": "internal",
+        }
+    )
+    async with running(ScriptedModel([calling("say", "note", "note"), DONE]), [say, note]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        texts = [message.content for message in await rig.transcript(thread.id)]
+    assert (run.status, texts.count("By the way.")) == ("completed", 1)
+
+
 async def test_what_a_handler_says_comes_behind_the_answers_of_its_step() -> None:
     said: list[str] = []
 

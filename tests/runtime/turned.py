@@ -13,7 +13,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.results import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
+from toolwright.runtime.calls.plan import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
 from toolwright.wiring.parts import Parts

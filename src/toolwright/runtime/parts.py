@@ -12,8 +12,8 @@ from toolwright.core.tools.openapi import ReadApi
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
 from toolwright.core.value import field
-from toolwright.runtime.calls.calls import INLINE_EXECUTORS, InlineExecutor
-from toolwright.runtime.calls.handlers import ABORT_GRACE
+from toolwright.runtime.calls.execute import ABORT_GRACE
+from toolwright.runtime.calls.plan import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.journal import Services
 
 

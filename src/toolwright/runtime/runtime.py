@@ -25,11 +25,12 @@ from toolwright.runtime.agents.inboxes import Deliveries, Inboxes, Rounds
 from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Keepers, Minds, Plans
 from toolwright.runtime.agents.speakers import BuiltinTools, Speakers
-from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.handlers import Handlers
+from toolwright.runtime.calls.execute import CallExecutor
 from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.plan import CallPlanner
 from toolwright.runtime.calls.sampling import Sampling
-from toolwright.runtime.calls.waiting import INLINE_WAIT, Waiting
+from toolwright.runtime.calls.settle import CallSettler
+from toolwright.runtime.calls.wait import INLINE_WAIT, CallWaiter
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.children.child import ChildReports, ChildStart
 from toolwright.runtime.children.requests import Requests
@@ -61,7 +62,7 @@ from toolwright.runtime.spaces.entities import Entities, FrontEnds
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.runtime.spaces.messages import Speech
 from toolwright.runtime.spaces.spaces import Spaces
-from toolwright.runtime.state.state import Invoke
+from toolwright.runtime.state.state import HandlerServices, Invoke
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import Events, RunStreams
 from toolwright.runtime.threads.results import RunResults
@@ -200,33 +201,28 @@ class Runtime(Carried):
         subagents = Subagents(parts, self.agents, self._child_start, self._settings.max_subagent_depth)
         delegates = Delegates(self._catalog, self.agents, self._request_agents, subagents)
         executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
-        calls = Calls(parts.inline_executors, keeper)
-        handlers = Handlers(
-            executors,
-            parts.bus,
-            keeper,
-            self._environment,
-            store,
-            parts.sandbox,
-            self._forms,
-            parts.abort_grace,
-        )
+        settler = CallSettler(keeper)
+        planner = CallPlanner(parts.inline_executors, settler)
+        services = HandlerServices(parts.bus, keeper, self._environment, store, parts.sandbox, self._forms)
+        executor = CallExecutor(executors, services, parts.abort_grace)
         nested = Nested(store, self._windows.with_reader)
         rounds = Rounds(store, self._deliveries)
         reports = ChildReports(store, keeper)
-        ends = RunEnds(calls, nested, reports, rounds, max_steps=self._settings.max_steps)
-        waiting = Waiting(store, calls, inline_wait)
-        outcomes = Outcomes(calls, handlers, nested, ends)
+        ends = RunEnds(settler, nested, reports, rounds, max_steps=self._settings.max_steps)
+        waiter = CallWaiter(store, settler, inline_wait)
+        outcomes = Outcomes(planner, executor, settler, nested, ends)
         tools = handler_tools(Sampling(self._model_answers).answer)
 
         def handler_calls(do: Do) -> Invoke:
-            return HandlerCalls(do, outcomes, calls, handlers, waiting, nested, self._whole, tools).invoke
+            parts = (planner, executor, settler, waiter, nested)
+            return HandlerCalls(do, outcomes, *parts, self._whole, tools).invoke
 
         actions = Actions(
-            calls,
-            handlers,
+            planner,
+            executor,
+            settler,
+            waiter,
             self._model_answers,
-            waiting,
             nested,
             ends,
             outcomes,
@@ -242,7 +238,7 @@ class Runtime(Carried):
         return RunWorker(
             parts,
             actions,
-            calls,
+            settler,
             self._speakers,
             ends,
             self._lineages,

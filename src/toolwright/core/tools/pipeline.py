@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from toolwright.core.arguments.errors import InvalidArguments, join_errors
 from toolwright.core.arguments.validator import RawArguments, ResultValidator
@@ -35,6 +35,9 @@ class PreparedCall(Value):
     call_id: str
     keywords: dict[str, object] | None = None
 
+
+Decision: TypeAlias = Literal["start", "ask"] | ToolResult
+"""The decision about a prepared call: it may start, or needs an approval first, or is refused with an error."""
 
 INLINE: frozenset[Kind] = frozenset({"function", "gateway", "mcp", "internal"})
 """Carriers whose executor executes the call itself, so the tool's timeout is enforced here."""

@@ -1,1 +1,1 @@
-"""Execution of calls: handlers, calls within calls, waiting calls, visible calls."""
+"""Calls: plan, start, execute, settle, wait; calls within calls, visible calls."""

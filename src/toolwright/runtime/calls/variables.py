@@ -1,32 +1,21 @@
 """Missing variables, and the suspension of runs that need them (D4)."""
 
-import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import timedelta
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvTypes, NamedVariable, Variable, VariablesRequest, merged
 from toolwright.core.errors import CannotUnseal
 from toolwright.core.journal.child_effects import OpenRequest
-from toolwright.core.journal.effects import SetTimer
 from toolwright.core.journal.units import Leaving, Park
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.state.state import ELICIT_TIMEOUT
-from toolwright.core.threads.approval import Terms
-from toolwright.core.threads.call import Call, timer_of
 from toolwright.core.threads.event import EventDraft
-from toolwright.core.tools.approval import is_needed
-from toolwright.core.tools.pipeline import PreparedCall, prepare
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
-from toolwright.runtime.calls.request_state import resolver
 from toolwright.runtime.context.commit import Answered, Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env import ThreadEnv
-from toolwright.wire.event import run_event, tool_event
+from toolwright.wire.event import run_event
 
 EnvFor: TypeAlias = Callable[[ActiveAgent], ThreadEnv]
 """Env of a thread for an active agent."""
@@ -124,56 +113,3 @@ def _resolves(env: ThreadEnv, name: str, tool: str | None) -> bool:
         return env.get(name, tool=tool) is not None
     except CannotUnseal:
         return False
-
-
-def needs_approval(context: RunContext, call: Call, tool: Tool) -> bool | None:
-    """Return whether the call must wait for an approval, or None until its tool's predicate is evaluated."""
-    if tool.approval is None or call.approval is not None:
-        return False
-    return True if tool.approval.when is None else context.decided.get(call.id)
-
-
-async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
-    """Evaluate the tool's approval predicate for these arguments, if it has one."""
-    tool = tools.get(call.name)
-    if tool is None or tool.approval is None or needs_approval(context, call, tool) is not None:
-        return
-    resolve = resolver(context, Changes(), call)
-    prepared = await in_thread_if_large(
-        call.arguments, prepare, tools, call.name, call.arguments, call.id, resolve
-    )
-    if not isinstance(prepared, PreparedCall):  # invalid arguments need no approval
-        return
-    context.decided[call.id] = True  # also if the run is cancelled before the predicate returns
-    scope = asyncio.timeout(None)
-    with suppress(TimeoutError):
-        async with scope:
-            context.abort.within(scope)
-            context.decided[call.id] = await is_needed(tool.approval, call.name, prepared.arguments)
-    context.abort.left(scope)
-
-
-def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
-    """Return the terms of the call's approval. Adds its timer and its event to the changes.
-
-    A call that is waited for in memory expires after at most an hour.
-    """
-    approval, validator = tool.approval, tool.validator
-    assert approval is not None and validator is not None, "the call needs an approval"
-    in_memory = context.holder is not None or call.id in context.nested
-    seconds = approval.expires_in
-    if in_memory:
-        seconds = ELICIT_TIMEOUT if seconds is None else min(seconds, ELICIT_TIMEOUT)
-    if seconds is not None:
-        due = context.clock.now() + timedelta(seconds=seconds)
-        changes.effects += (SetTimer(name=timer_of(call.id), due=due),)
-    changes.events.append(tool_event("tool.waiting", call.id, call.name, {"reason": "approval"}))
-    return Terms(
-        by=approval.by if isinstance(approval.by, str) else tuple(approval.by),
-        seconds=seconds,
-        edit=approval.edit,
-        reason=approval.reason,
-        schema=validator.schema
-        if approval.edit and tool.meta is None
-        else None,  # references are replaced first
-    )

@@ -18,10 +18,19 @@ from toolwright.wire.event import outcome_event, tool_event
 from toolwright.wire.space import edited_event, message_event
 
 
-def outside_any_space(tool: Tool) -> ToolResult:
-    """Return the error of a visible call whose agent is in no space (S3 "Visible Tool Without a Space")."""
+def outside_space(
+    context: RunContext, tools: Mapping[str, Tool], changes: Changes, call: Call
+) -> ToolResult | None:
+    """Return the error of a visible call whose agent must enter a space first (S3 "Visible Tool Without a Space").
+
+    Entering is required only in the home thread of an agent that can enter spaces. Elsewhere the call is shown in the
+    space that the agent has entered or was addressed in, or without one in the thread's own stream only.
+    """
+    at_home = _is_at_home(context, tools)
+    if not at_home or call.space_id is not None or context.space.shown_after(changes, at_home) is not None:
+        return None
     return ToolResult.fail(
-        f'Tool "{tool.name}" is visible but you are not in a space. Call enter_space first.'
+        f'Tool "{call.name}" is visible but you are not in a space. Call enter_space first.'
     )
 
 
@@ -30,24 +39,21 @@ WAITING: frozenset[Kind] = frozenset({"external", "space"})  # executed outside 
 
 def show(
     context: RunContext, tools: Mapping[str, Tool], changes: Changes, call: Call, tool: Tool, *, asks: bool
-) -> bool:
-    """Add the message of a visible call to the changes. Return False if the agent must enter a space first.
-
-    Entering is required only in the home thread of an agent that can enter spaces. Elsewhere the call is shown in the
-    space that the agent has entered or was addressed in, or without one in the thread's own stream only. An approved
-    call is already shown.
-    """
+) -> None:
+    """Add the message of a visible call to the changes, if it is shown in a space. An approved call already is."""
     status: CallShown = "requires_action" if asks or tool.carrier in WAITING else "running"
     if call.space_id is not None:
         changes.effects += (call_approved(context, call, call.space_id, status),)
-        return True
-    at_home = ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
-    space_id = context.space.shown_after(changes, at_home)
-    if space_id is None:
-        return not at_home
-    changes.effects += (call_started(context, call, space_id, status, asks=asks),)
-    changes.show(call.id, space_id)
-    return True
+        return
+    space_id = context.space.shown_after(changes, _is_at_home(context, tools))
+    if space_id is not None:
+        changes.effects += (call_started(context, call, space_id, status, asks=asks),)
+        changes.show(call.id, space_id)
+
+
+def _is_at_home(context: RunContext, tools: Mapping[str, Tool]) -> bool:
+    """Return whether the thread is the home thread of an agent that can enter spaces."""
+    return ENTER_SPACE in tools and context.thread.id == home_thread_id_of(context.thread.agent)
 
 
 def call_started(

@@ -28,7 +28,7 @@ from toolwright.core.threads.event import LazyEventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.pipeline import PreparedCall
+from toolwright.core.tools.pipeline import Decision, PreparedCall
 from toolwright.core.value import changed
 from toolwright.runtime.context.active_space import ActiveSpace
 from toolwright.runtime.context.commit import (
@@ -119,7 +119,7 @@ class RunContext(RunRecord):
         self.handler_context: dict[str, Any] = {}  # arbitrary values that handlers store
         # calls that this process has started with validated arguments and not yet executed
         self.prepared: dict[str, PreparedCall] = {}
-        self.decided: dict[str, bool] = {}  # calls whose need for an approval this process knows
+        self.decided: dict[str, Decision] = {}  # about calls that have not started
         self._waits: dict[str, float] = {}
         self._streamed: dict[str, str] = {}
         # ids under which the next answer's calls were streamed, by their positions in the answer

@@ -42,11 +42,13 @@ from toolwright.core.threads.run import CutReason, QueuedCall, Run
 from toolwright.core.tools.pipeline import PreparedCall, prepare
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
-from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
+from toolwright.runtime.calls.decide import decide
+from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
 from toolwright.runtime.calls.nested import Nested, config_of
-from toolwright.runtime.calls.variables import decide, missing_for, missing_variables, park_for, variables_of
-from toolwright.runtime.calls.waiting import Waiting
+from toolwright.runtime.calls.plan import CallPlanner
+from toolwright.runtime.calls.settle import INTERRUPTED, CallSettler
+from toolwright.runtime.calls.variables import missing_for, missing_variables, park_for, variables_of
+from toolwright.runtime.calls.wait import CallWaiter
 from toolwright.runtime.children.step_tools import StepTools
 from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
 from toolwright.runtime.context.context import RunContext
@@ -105,10 +107,11 @@ class Actions:
 
     def __init__(
         self,
-        calls: Calls,
-        handlers: Handlers,
+        planner: CallPlanner,
+        executor: CallExecutor,
+        settler: CallSettler,
+        waiter: CallWaiter,
         model_answers: ModelAnswers,
-        waiting: Waiting,
         nested: Nested,
         ends: RunEnds,
         outcomes: Outcomes,
@@ -118,10 +121,11 @@ class Actions:
         max_outage: timedelta,
         handler_calls: Callable[[Do], Invoke],
     ) -> None:
-        self._calls = calls
-        self._handlers = handlers
+        self._planner = planner
+        self._executor = executor
+        self._settler = settler
+        self._waiter = waiter
         self._model_answers = model_answers
-        self._waiting = waiting
         self._nested = nested
         self._ends = ends
         self._outcomes = outcomes
@@ -141,7 +145,7 @@ class Actions:
             case ExecuteConcurrently():
                 await self._execute_concurrently(context)
             case WaitForCalls():
-                timed_out = await self._waiting.wait(context, action.calls)
+                timed_out = await self._waiter.wait(context, action.calls)
                 if timed_out is not None:
                     await self._settle(context, timed_out)
             case StartCall():
@@ -393,23 +397,19 @@ class Actions:
     async def _start(self, context: RunContext, call: Call) -> None:
         """Start the next call. It waits for the variables of its tool, then for its approval."""
         tool = context.active.by_name.get(call.name)
-        changes = Changes()
         if tool is not None and variables_of(context, tool):
             await context.retry_until_available(context.reload_env)
             missing = missing_for(context, tool)
             if missing and context.holder is None and not context.answers_nothing:
                 await park_for(context, missing)
                 return
-            refused = self._calls.refusal(context, call, context.active.by_name)
-            if refused is not None:
-                self._calls.settle(context, changes, call, refused)
         await decide(context, call, context.active.by_name)
-        await self._settle(context, changes)
+        await self._settle(context, Changes())
 
     async def _execute(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """Execute a call, and commit its result."""
         del context.prepared[call.id]  # from here on its effect can exist, whatever ends this
-        ran = await self._handlers.carry_out(context, call, prepared, self._invoke)
+        ran = await self._executor.carry_out(context, call, prepared, self._invoke)
         if ran.outcome is not None:
             await self.commit_outcome(context, call, ran, ran.outcome)
         elif context.holder is None:  # otherwise the handler that waits for it is cancelled too
@@ -428,7 +428,7 @@ class Actions:
                     prepared = context.prepared.get(call.id)
                     if call.status == "running" and prepared is not None:
                         del context.prepared[call.id]
-                        work = self._handlers.carry_out(context, call, prepared, self._invoke)
+                        work = self._executor.carry_out(context, call, prepared, self._invoke)
                         running[call.id] = asyncio.create_task(work, name=f"call {call.id}")
                 first = next((call for call in frame.unanswered() if call.id in running), None)
                 if first is None:
@@ -449,13 +449,11 @@ class Actions:
         """Restart calls interrupted by a crash if they can be repeated, or record that their effect is unknown."""
         changes = Changes(is_restart=True)
         for call in calls:
-            result = self._calls.interrupted(context, call, context.active.by_name)
-            if result is None:
-                self._calls.begin_again(context, changes, call)
-            else:
+            if not self._planner.restart(context, changes, call, context.active.by_name):
                 changes.is_restart = False
                 await self._outcomes.close_interrupted_below(context, changes, call)
-                self._calls.settle(context, changes, call, result)
+                unknown = ToolResult.fail(INTERRUPTED, error_code="interrupted")
+                self._settler.settle(context, changes, call, unknown)
         if changes.messages:
             await self._settle(context, changes)
         else:
@@ -473,7 +471,7 @@ class Actions:
         """End the conversation of a prompt tool: its answer, or an error, is the result of its call."""
         assert frame.call is not None, "the thread's own conversation is never left"
         result = await self._nested.answer(context, frame) if error is None else error
-        self._calls.forget(frame.calls)
+        self._settler.forget(frame.calls)
         if frame.holder is not None:
             frame.answer = result
             return
@@ -483,7 +481,7 @@ class Actions:
     async def _return(self, context: RunContext, call: Call, result: ToolResult) -> None:
         """Commit the result of a prompt tool."""
         context.prepared.pop(call.id, None)
-        ran = HandlerOutcome(result, self._handlers.state(context, call, self._invoke))
+        ran = HandlerOutcome(result, self._executor.state(context, call, self._invoke))
         await self.commit_outcome(context, call, ran, result)
 
     async def commit_outcome(
@@ -494,7 +492,9 @@ class Actions:
             await context.commit(partial(self._outcomes.result, context, call, ran, outcome))
         except (Unwritable, EffectRefused) as error:
             changes = Changes()
-            self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
+            self._settler.settle(
+                context, changes, call, ToolResult.fail(error.message, error_code=error.code)
+            )
             await self._settle(context, changes)
 
     async def _settle(self, context: RunContext, changes: Changes) -> None:

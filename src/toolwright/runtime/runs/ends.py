@@ -15,8 +15,8 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Rounds
-from toolwright.runtime.calls.calls import Calls
 from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.settle import CallSettler
 from toolwright.runtime.children.child import ChildReports
 from toolwright.runtime.context.commit import REBUILT, Answered, Changes, End, Next
 from toolwright.runtime.context.context import RunContext
@@ -59,9 +59,9 @@ class RunEnds:
     """
 
     def __init__(
-        self, calls: Calls, nested: Nested, reports: ChildReports, rounds: Rounds, *, max_steps: int
+        self, settler: CallSettler, nested: Nested, reports: ChildReports, rounds: Rounds, *, max_steps: int
     ) -> None:
-        self._calls = calls
+        self._settler = settler
         self._nested = nested
         self._reports = reports
         self._rounds = rounds
@@ -114,7 +114,7 @@ class RunEnds:
         """Record external calls that will not start, with `what` as the reason."""
         if events:
             for call in read_outside_calls(context, changes, events):
-                self._calls.refuse(context, changes, call, what)
+                self._settler.refuse(context, changes, call, what)
 
     async def fail(self, context: RunContext, error: str, code: str | None = None) -> None:
         """End the run as failed because of its messages or its configuration."""
@@ -148,7 +148,7 @@ class RunEnds:
 
     async def end_open_calls(self, context: RunContext, changes: Changes, end: End) -> None:
         """Give every open call a result: the turn has ended."""
-        self._calls.end_open_calls(
+        self._settler.end_open_calls(
             context, changes, abandoned_results(context, end), await self._nested.open_nested_calls(context)
         )
 

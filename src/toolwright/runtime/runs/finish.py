@@ -12,7 +12,7 @@ from toolwright.core.threads.inbox import InboxChange
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
-from toolwright.runtime.calls.calls import CANCELLED, INTERRUPTED, AbandonedCallResults
+from toolwright.runtime.calls.settle import CANCELLED, INTERRUPTED, AbandonedCallResults
 from toolwright.runtime.context.commit import Changes, End
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of

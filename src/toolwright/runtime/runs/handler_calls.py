@@ -13,12 +13,13 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.calls.calls import Calls
-from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
+from toolwright.runtime.calls.decide import decide
+from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
 from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.plan import CallPlanner
 from toolwright.runtime.calls.request_state import write_output
-from toolwright.runtime.calls.variables import decide
-from toolwright.runtime.calls.waiting import Waiting
+from toolwright.runtime.calls.settle import INTERRUPTED, CallSettler
+from toolwright.runtime.calls.wait import CallWaiter
 from toolwright.runtime.context.commit import Changes, EffectRefused, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files import WholeResults
@@ -39,18 +40,20 @@ class HandlerCalls:
         self,
         do: Do,
         outcomes: Outcomes,
-        calls: Calls,
-        handlers: Handlers,
-        waiting: Waiting,
+        planner: CallPlanner,
+        executor: CallExecutor,
+        settler: CallSettler,
+        waiter: CallWaiter,
         nested: Nested,
         whole: WholeResults,
         handler_tools: Mapping[str, Tool],
     ) -> None:
         self._do = do
         self._outcomes = outcomes
-        self._calls = calls
-        self._handlers = handlers
-        self._waiting = waiting
+        self._planner = planner
+        self._executor = executor
+        self._settler = settler
+        self._waiter = waiter
         self._nested = nested
         self._whole = whole
         self._handler_tools = handler_tools
@@ -98,10 +101,10 @@ class HandlerCalls:
             await self._execute(context, state, call)
             call = context.nested[call_id]
         if call.status == "waiting":
-            result = await self._waiting.nested(context, call)
+            result = await self._waiter.nested(context, call)
             call = context.nested[call_id]
         else:
-            result = self._calls.result_of(call)
+            result = self._settler.result_of(call)
         whole = await context.retry_until_available(lambda: self._whole.of(call.thread_id, result))
         return call, whole
 
@@ -120,20 +123,17 @@ class HandlerCalls:
     def _started(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> Changes:
         """Return the changes that start a call, or that settle it if a variable of its tool is missing."""
         changes = Changes()
-        refused = self._calls.refusal(context, call, tools)
-        if refused is None:
-            self._calls.begin(context, [call], changes, tools)
-        else:
-            self._calls.settle(context, changes, call, refused)
+        self._planner.begin(context, [call], changes, tools)
         return changes
 
     async def _wait_for_approval(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Wait for the approval of a handler's call, with its timeout paused. If approved, the call starts."""
         if call.awaits_approval:
             with context.abort.clocks_paused():
-                await self._waiting.nested(context, call)
+                await self._waiter.nested(context, call)
         if context.nested[call.id].status != "created":
             return
+        await decide(context, context.nested[call.id], tools)
 
         def begun() -> Next:
             changes = self._started(context, context.nested[call.id], tools)
@@ -143,13 +143,12 @@ class HandlerCalls:
 
     async def _begin_again(self, context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
         """Restart a call during which a process crashed, if it is repeatable; otherwise its effect is unknown (D14)."""
-        result = self._calls.interrupted(context, call, tools)
-        changes = Changes(is_restart=result is None)
-        if result is None:
-            self._calls.begin_again(context, changes, call)
-        else:
+        changes = Changes(is_restart=True)
+        if not self._planner.restart(context, changes, call, tools):
+            changes.is_restart = False
             await self._outcomes.close_interrupted_below(context, changes, call)
-            self._calls.settle(context, changes, call, result)
+            unknown = ToolResult.fail(INTERRUPTED, error_code="interrupted")
+            self._settler.settle(context, changes, call, unknown)
         await context.write(Result, changes, context.run)
 
     async def _execute(self, context: RunContext, state: RunState, call: Call) -> None:
@@ -158,9 +157,9 @@ class HandlerCalls:
         try:
             if prepared.tool.carrier == "prompt":
                 result = await self._converse(context, state, call, prepared)
-                ran = HandlerOutcome(result, self._handlers.state(context, call, self.invoke))
+                ran = HandlerOutcome(result, self._executor.state(context, call, self.invoke))
             else:
-                ran = await self._handlers.carry_out(context, call, prepared, self.invoke)
+                ran = await self._executor.carry_out(context, call, prepared, self.invoke)
         finally:
             context.prepared.pop(call.id, None)
         await self._commit_outcome(context, call, ran)
@@ -186,14 +185,16 @@ class HandlerCalls:
         """Commit the outcome of a handler's call."""
 
         async def taken() -> Next:
-            kept, changes = await self._handlers.keep(context, ran, call, ran.outcome or CANCELLED)
+            kept, changes = await self._executor.keep(context, ran, call, ran.outcome or CANCELLED)
             await self._outcomes.close_unfinished_below(context, changes, call)
-            self._calls.put_outcome(context, changes, call, kept)
+            self._settler.put_outcome(context, changes, call, kept)
             return Next(kind=Result, changes=changes, run=context.run)
 
         try:
             await context.commit(taken)
         except (Unwritable, EffectRefused) as error:
             changes = Changes()
-            self._calls.settle(context, changes, call, ToolResult.fail(error.message, error_code=error.code))
+            self._settler.settle(
+                context, changes, call, ToolResult.fail(error.message, error_code=error.code)
+            )
             await context.write(Result, changes, context.run)

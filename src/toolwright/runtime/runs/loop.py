@@ -17,7 +17,7 @@ from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import QueuedCall, Run, StopReason
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.value import Value
-from toolwright.runtime.calls.calls import can_run_concurrently, max_concurrent
+from toolwright.runtime.calls.plan import can_run_concurrently, max_concurrent
 from toolwright.runtime.context.commit import End
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame

@@ -26,9 +26,10 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.run import CutReason, QueuedCall, Run, StopReason, Usage
 from toolwright.core.value import changed
-from toolwright.runtime.calls.calls import AbandonedCallResults, Calls, can_run_concurrently
-from toolwright.runtime.calls.handlers import HandlerOutcome, Handlers
+from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
 from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.plan import CallPlanner, can_run_concurrently
+from toolwright.runtime.calls.settle import AbandonedCallResults, CallSettler
 from toolwright.runtime.context.commit import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
@@ -62,9 +63,17 @@ ENDED = AbandonedCallResults(
 class Outcomes:
     """Builds the units of a run's steps."""
 
-    def __init__(self, calls: Calls, handlers: Handlers, nested: Nested, ends: RunEnds) -> None:
-        self._calls = calls
-        self._handlers = handlers
+    def __init__(
+        self,
+        planner: CallPlanner,
+        executor: CallExecutor,
+        settler: CallSettler,
+        nested: Nested,
+        ends: RunEnds,
+    ) -> None:
+        self._planner = planner
+        self._executor = executor
+        self._settler = settler
         self._nested = nested
         self._ends = ends
         self._logged: set[str] = set()  # ids of agents whose sequential reads were logged
@@ -125,7 +134,7 @@ class Outcomes:
         """
         for call in calls:
             changes.calls[call.id] = call
-            self._calls.settle(context, changes, call, call_not_executed(cut))
+            self._settler.settle(context, changes, call, call_not_executed(cut))
         frame, form = context.frame, context.active.form
         is_asked = True
         if frame.call is None:
@@ -174,7 +183,7 @@ class Outcomes:
         if len(calls) > 1 and log.isEnabledFor(logging.DEBUG):
             self._log_reads(context, calls)
         if not context.stopping:  # otherwise the next process starts them
-            self._calls.begin(context, calls, changes)
+            self._planner.begin(context, calls, changes)
         if len(changes.messages) == 1 or _unanswered(calls, changes):  # the first message is the answer
             return Next(kind=Answer, changes=changes, run=run)
         if usage is not None and context.frame.call is None:
@@ -197,7 +206,7 @@ class Outcomes:
 
     async def result(self, context: RunContext, call: Call, ran: HandlerOutcome, outcome: Outcome) -> Next:
         """Build the unit of an executed call's result, with the handler's writes and the consequences."""
-        kept, changes = await self._handlers.keep(context, ran, call, outcome)
+        kept, changes = await self._executor.keep(context, ran, call, outcome)
         if call.attempts > 1 or context.nested:
             await self.close_unfinished_below(context, changes, call)
         execution, run = ran.state.execution, context.run
@@ -209,9 +218,9 @@ class Outcomes:
         if execution.usage is not None:
             cost = total_cost(run.cost, execution.cost)
             run = changed(run, usage=run.usage + execution.usage, cost=cost)
-        if not self._calls.put_outcome(context, changes, call, kept):
+        if not self._settler.put_outcome(context, changes, call, kept):
             if not context.stopping:
-                self._calls.begin(context, context.frame.unanswered(), changes)
+                self._planner.begin(context, context.frame.unanswered(), changes)
             return Next(kind=Result, changes=changes, run=run)
         if context.holder is not None:
             context.holder.adopt(execution)
@@ -222,7 +231,7 @@ class Outcomes:
     async def delivered(self, context: RunContext, call: Call) -> Next:
         """Build the unit that delivers the result of a call settled elsewhere, with its consequences."""
         changes = Changes()
-        self._calls.deliver(context, changes, call, await self._calls.bounded(context, changes, call))
+        self._settler.deliver(context, changes, call, await self._settler.bounded(context, changes, call))
         return self.with_next(context, changes, context.run)
 
     def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
@@ -236,7 +245,9 @@ class Outcomes:
         changes = Changes()
         for call, event in zip(read_outside_calls(context, changes, events), events, strict=True):
             error = f"Invalid arguments: {event.content[FAULT]}"
-            self._calls.settle(context, changes, call, ToolResult.fail(error, error_code="invalid_arguments"))
+            self._settler.settle(
+                context, changes, call, ToolResult.fail(error, error_code="invalid_arguments")
+            )
         return Next(kind=Result, changes=changes, run=context.run)
 
     def with_next(self, context: RunContext, changes: Changes, run: Run) -> Next:
@@ -246,7 +257,7 @@ class Outcomes:
         if is_open:
             rest = _unanswered(frame.open.values(), changes)
             if not context.stopping:
-                self._calls.begin(context, rest, changes)
+                self._planner.begin(context, rest, changes)
             is_open = bool(_unanswered(rest, changes))
         if is_open or frame.call is not None:
             return Next(kind=Result, changes=changes, run=run)
@@ -299,7 +310,7 @@ class Outcomes:
     async def close_interrupted_below(self, context: RunContext, changes: Changes, call: Call) -> None:
         """Close the nested calls that another process had started."""
         for each in await self._nested.unfinished_below(context, call):
-            self._calls.close(context, changes, each, ENDED)
+            self._settler.close(context, changes, each, ENDED)
 
 
 def _is_below(queued: QueuedCall, call_id: str) -> bool:

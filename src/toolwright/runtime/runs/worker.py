@@ -27,7 +27,7 @@ from toolwright.core.threads.inbox import InboxChange, InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers, UnknownAgent
-from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.settle import CallSettler
 from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.context.commit import Answered, Changes, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
@@ -117,7 +117,7 @@ class RunWorker:
         self,
         services: Services,
         actions: Actions,
-        calls: Calls,
+        settler: CallSettler,
         speakers: Speakers,
         ends: RunEnds,
         lineages: Lineages,
@@ -134,7 +134,7 @@ class RunWorker:
         self._store = services.store
         self._callers = services.callers
         self._actions = actions
-        self._calls = calls
+        self._settler = settler
         self._speakers = speakers
         self._ends = ends
         self._lineages = lineages
@@ -239,7 +239,7 @@ class RunWorker:
         open_calls = [call for call in view.calls if call.status == "waiting"]
         if not open_calls:
             open_calls = await self._waited_within(run, {call.id for call in view.calls})
-        return min([self._calls.seconds_left(each, self._clock) for each in open_calls], default=0.0)
+        return min([self._settler.seconds_left(each, self._clock) for each in open_calls], default=0.0)
 
     async def _waited_within(self, run: Run, known: Set[str]) -> list[Call]:
         """Return the nested call that a suspended run still waits for, if any; `known` calls have ended."""
@@ -373,8 +373,8 @@ class RunWorker:
             # finished, released, or owned by another process
             if context.run.status not in ("queued", "waiting"):
                 for frame in context.frames:
-                    self._calls.forget(frame.calls)
-                self._calls.forget(context.nested)
+                    self._settler.forget(frame.calls)
+                self._settler.forget(context.nested)
 
     async def _claim(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:
         """Claim a waiting run, or take over a run whose process crashed."""

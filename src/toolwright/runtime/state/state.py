@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from toolwright.core.env.env import EnvType, Tenvs
 from toolwright.core.errors import InvalidRequest
@@ -39,6 +39,17 @@ Invoke: TypeAlias = Callable[[RunContext, "RunState", str, str, bool], Awaitable
 """Makes a nested call of the tool with that name, with its arguments as JSON text; see `make`."""
 
 
+class HandlerServices(NamedTuple):
+    """The services of a runtime that handlers use through their state."""
+
+    bus: Bus
+    files: FileKeeper
+    environment: Environment
+    store: Store
+    sandbox: Sandbox
+    forms: OpenForms
+
+
 class RunState(Questions):
     """The `ThreadState` of one call of a run. Its writes are committed with the call's result."""
 
@@ -71,25 +82,15 @@ class RunState(Questions):
         self,
         context: RunContext,
         call: Call,
-        bus: Bus,
-        files: FileKeeper,
-        environment: Environment,
+        services: HandlerServices,
         invoke: Invoke,
-        store: Store,
-        sandbox: Sandbox,
-        forms: OpenForms,
         children: Sequence[Thread] = (),
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.prolong: Callable[[], None] | None = None  # called by reports of progress
         self._context = context
         self._call = call
-        self._sandbox = sandbox
-        self._forms = forms
-        self._store = store
-        self._bus = bus
-        self._files = files
-        self._environment = environment
+        self._bus, self._files, self._environment, self._store, self._sandbox, self._forms = services
         self._invoke = invoke
         self._children = children
         self._active = context.frame.active

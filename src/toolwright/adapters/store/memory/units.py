@@ -1,6 +1,7 @@
 """Units of work in memory: a worker's unit, which is checked before it is written, and all others as rules."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -27,6 +28,7 @@ from toolwright.core.threads.run import OVER, Run
 from toolwright.core.threads.thread import Thread, Wake
 from toolwright.core.value import changed
 
+NOW, STATUS = attrgetter("after.status"), attrgetter("status")
 RAISING = (units.Claim, units.Takeover)  # the units that increment the epoch
 
 
@@ -54,7 +56,8 @@ def advance(unit: units.Advance, rows: MemoryRows) -> UnitResult:
         wake = rows.of(Wake).get(thread_id)
         if wake is None or wake.node != unit.node:
             raise GuardFailed("lease")
-    if pending_calls(unit):
+    statuses = (*map(NOW, unit.changes), *map(STATUS, unit.calls), *map(STATUS, unit.nested))
+    if "pending" in statuses and pending_calls(unit):
         unit = rows.run(without_orphans(unit))
     if unit.changes:
         _move_calls(unit, rows)

@@ -11,7 +11,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
-from toolwright.runtime.calls.calls import Calls
+from toolwright.runtime.calls.settle import CallSettler
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import run_event
@@ -20,12 +20,12 @@ INLINE_WAIT = 1.0  # seconds that a run waits in memory before it is suspended
 LOST = "The child is lost: its thread no longer knows this call."
 
 
-class Waiting:
+class CallWaiter:
     """Waits for calls."""
 
-    def __init__(self, store: Store, calls: Calls, inline_wait: float = INLINE_WAIT) -> None:
+    def __init__(self, store: Store, settler: CallSettler, inline_wait: float = INLINE_WAIT) -> None:
         self._store = store
-        self._calls = calls
+        self._settler = settler
         self._inline_wait = inline_wait
 
     async def wait(self, context: RunContext, calls: Sequence[Call]) -> Changes | None:
@@ -37,16 +37,16 @@ class Waiting:
         calls = [await context.reload_call(each.id) for each in calls]
         if any(each.status != "waiting" for each in calls):
             return None
-        call = min(calls, key=lambda each: self._calls.seconds_left(each, context.clock))
+        call = min(calls, key=lambda each: self._settler.seconds_left(each, context.clock))
         if call.awaits_approval:
             await self._wait_for_approval(context, call)
             return None
         if call.has_child:
             return await self._wait_for_child(context, call)
-        seconds = self._calls.seconds_left(call, context.clock)
+        seconds = self._settler.seconds_left(call, context.clock)
         if seconds <= 0:
             changes = Changes()
-            self._calls.time_out(context, changes, call)
+            self._settler.time_out(context, changes, call)
             return changes
         in_memory = self._in_memory(context, call)
         if in_memory <= 0:
@@ -68,13 +68,13 @@ class Waiting:
             context.nudged.clear()  # before the read, so that a later wake-up is not lost
             call = await context.reload_call(call.id)
             if call.status != "waiting":
-                return self._calls.result_of(call)
+                return self._settler.result_of(call)
             if context.abort.aborted:
                 return ToolResult.fail("The run was cancelled.", error_code="cancelled")
             changes = Changes()
             timeout_result = await self._overdue(context, changes, call)
             if timeout_result is None:
-                await _nudged(context, self._calls.seconds_left(call, context.clock))
+                await _nudged(context, self._settler.seconds_left(call, context.clock))
             elif await context.write(Result, changes, context.run) == "done":
                 return timeout_result
 
@@ -83,13 +83,13 @@ class Waiting:
         if not call.has_child:
             return (
                 None
-                if self._calls.seconds_left(call, context.clock) > 0
-                else self._calls.time_out(context, changes, call)
+                if self._settler.seconds_left(call, context.clock) > 0
+                else self._settler.time_out(context, changes, call)
             )
         if await self._is_awaited(context, call):
             return None
         lost = ToolResult.fail(LOST, error_code="lost")
-        self._calls.cancel_waiting(context, changes, call, lost)
+        self._settler.cancel_waiting(context, changes, call, lost)
         return lost
 
     async def _is_awaited(self, context: RunContext, call: Call) -> bool:
@@ -118,7 +118,7 @@ class Waiting:
         if call.status != "waiting":
             return None
         changes = Changes()
-        self._calls.cancel_waiting(context, changes, call, ToolResult.fail(LOST, error_code="lost"))
+        self._settler.cancel_waiting(context, changes, call, ToolResult.fail(LOST, error_code="lost"))
         return changes
 
     async def _park(self, context: RunContext, call: Call, seconds: float) -> None:

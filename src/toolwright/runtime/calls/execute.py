@@ -12,11 +12,7 @@ from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import CALL_ID, logger
 from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.files import FileDrafts
-from toolwright.core.journal.store import Store
-from toolwright.core.mcp.questions import OpenForms
-from toolwright.core.ports import Bus
 from toolwright.core.results import Outcome, Pending, ToolResult, attached_text
-from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.text import BEFORE_CUT, cleaned_before_cut
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.thread import Thread
@@ -26,9 +22,8 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.env import Environment, redacted
-from toolwright.runtime.files import FileKeeper
-from toolwright.runtime.state.state import Invoke, RunState
+from toolwright.runtime.env import redacted
+from toolwright.runtime.state.state import HandlerServices, Invoke, RunState
 from toolwright.runtime.threads.thread_tree import children_of
 
 log = logger("toolwright.tools")
@@ -47,45 +42,22 @@ class HandlerOutcome:
     state: RunState
 
 
-class Handlers:
-    """Runs handlers with `executors`, one per carrier, and provides each with its view of the thread."""
+class CallExecutor:
+    """Executes started calls with `executors`, one per carrier, and provides each with its view of the thread."""
 
     def __init__(
         self,
         executors: Mapping[Kind, Executor],
-        bus: Bus,
-        files: FileKeeper,
-        environment: Environment,
-        store: Store,
-        sandbox: Sandbox,
-        forms: OpenForms,
+        services: HandlerServices,
         abort_grace: float = ABORT_GRACE,
     ) -> None:
         self._executors = executors
-        self._bus = bus
-        self._files = files
-        self._environment = environment
-        self._store = store
-        self._sandbox = sandbox
-        self._forms = forms
+        self._services = services
         self._abort_grace = abort_grace
 
-    def state(
-        self, context: RunContext, call: Call, invoke: Invoke, children: Sequence[Thread] = ()
-    ) -> RunState:
-        """Return the view of the thread for the handler of the call."""
-        return RunState(
-            context,
-            call,
-            self._bus,
-            self._files,
-            self._environment,
-            invoke,
-            self._store,
-            self._sandbox,
-            self._forms,
-            children,
-        )
+    def state(self, context: RunContext, call: Call, invoke: Invoke) -> RunState:
+        """Return the view of the thread for the handler of a call that starts no children."""
+        return RunState(context, call, self._services, invoke)
 
     async def carry_out(
         self, context: RunContext, call: Call, prepared: PreparedCall, invoke: Invoke
@@ -98,9 +70,9 @@ class Handlers:
         children: Sequence[Thread] = ()
         if context.may_have_children:
             children = await context.retry_until_available(
-                lambda: children_of(self._store, context.thread.id)
+                lambda: children_of(self._services.store, context.thread.id)
             )
-        state = self.state(context, call, invoke, children)
+        state = RunState(context, call, self._services, invoke, children)
         token = CALL_ID.set(call.id)  # a handler that has its own task gets a copy
         try:
             if context.trace is None:
@@ -176,7 +148,7 @@ class Handlers:
                 outcome = ToolResult.fail(error.message, error_code=error.code)
                 changes.env = _without_births(changes.env, context.thread.id)
         result = outcome if isinstance(outcome, ToolResult) else ToolResult.ok()
-        if drafted is None and not result.attachments and not self._files.too_long(result):
+        if drafted is None and not result.attachments and not self._services.files.too_long(result):
             return outcome, changes
         thread_id = context.thread.id
         written = FileDrafts(context.files) if drafted is None else drafted
@@ -184,7 +156,7 @@ class Handlers:
         try:
             with cleaned_before_cut(context.redact):
                 refs = await context.retry_until_available(
-                    lambda: self._files.attach(thread_id, drafts, result.attachments)
+                    lambda: self._services.files.attach(thread_id, drafts, result.attachments)
                 )
             value = (
                 result.result if result.result != attached_text(result.attachments) else attached_text(refs)
@@ -195,7 +167,7 @@ class Handlers:
             why = context.redact(error.message)
             result = ToolResult.fail(f"The tool's files cannot be stored. {why}", error_code="attachments")
         limited = await context.retry_until_available(
-            lambda: self._files.within_limit(thread_id, drafts, result, call.name)
+            lambda: self._services.files.within_limit(thread_id, drafts, result, call.name)
         )
         changes.files = drafts.changes
         if context.values is not None and limited is not result:

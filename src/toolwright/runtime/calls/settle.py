@@ -1,0 +1,343 @@
+"""Results of calls: recorded in the call's row, its message and its event, also of calls that their run abandons.
+
+Nothing here commits: what happens is added to `Changes`, which the loop commits as one unit.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from toolwright.core.files import FileDrafts
+from toolwright.core.journal.effects import DropTimer, SetTimer
+from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.ports import Clock
+from toolwright.core.results import AttachmentRef, Outcome, Pending, ToolResult
+from toolwright.core.state.state import ELICIT
+from toolwright.core.text import brief
+from toolwright.core.threads.call import Call, CallMove, CallStatus, timer_of
+from toolwright.core.threads.message import Message
+from toolwright.core.tools.pipeline import (
+    limit_of,
+    timed_out,
+)
+from toolwright.core.value import changed
+from toolwright.runtime.calls.request_state import write_output
+from toolwright.runtime.calls.visible import result_message
+from toolwright.runtime.calls.visible import timeout_message as timed_out_message
+from toolwright.runtime.context.commit import Changes
+from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.record import source_of
+from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.mcp import follow
+from toolwright.runtime.state.facts import injected_message
+from toolwright.wire.event import outcome_event
+from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
+
+SHOWN = 2_000  # characters of edited arguments that the model reads
+INTERRUPTED = "Interrupted: the process stopped while this call was running; its effect is unknown."
+CANCELLED = "Run cancelled while this call was running; its effect is unknown."
+
+
+def answer_message(
+    context: RunContext,
+    changes: Changes,
+    call: Call,
+    result: ToolResult,
+    at: datetime,
+    content: str | None = None,
+) -> Message:
+    """Return the tool message with a result for the model, as text or as the given `content`.
+
+    The text names the arguments if they were edited.
+    """
+    files: tuple[AttachmentRef, ...] = ()
+    if result.attachments:
+        files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
+    if content is None:
+        content = model_text(result)
+        if call.approval == "edited":
+            arguments = brief(call.arguments, SHOWN)
+            content = (
+                f"{content}\n\n[Before this call was approved, its arguments were changed to {arguments}]"
+            )
+    return Message(
+        id=context.new_id("msg"),
+        role="tool",
+        content=content,
+        seq=context.next_seq(changes),
+        run_id=call.run_id,
+        step=call.step,
+        side=context.side,
+        within=call.parent_id,
+        call_id=call.id,
+        model_call_id=call.model_call_id,
+        tool_name=call.name,
+        status=result.status,
+        stack=result.stack,
+        attachments=files,
+        created_at=at,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonedCallResults:
+    """The results of calls whose run ends before they do: `what` happened, and text and code for `running` calls.
+
+    `stops_children`: running children are stopped too, so that they deliver no late result.
+    """
+
+    what: str
+    running: str
+    code: str
+    stops_children: bool = False
+
+    @property
+    def still_open(self) -> str:
+        """The error text of a call whose result can still arrive."""
+        return f"{self.what} while this call was waiting; a late result arrives in the inbox."
+
+    @property
+    def unapproved(self) -> ToolResult:
+        """Return the result of a call that waited for an approval when its run ended."""
+        return ToolResult.fail(f"{self.what} before this call was approved.", error_code="not_begun")
+
+
+class CallSettler:
+    """Adds the results of calls, and the states of waiting ones, to changes."""
+
+    def __init__(self, files: FileKeeper) -> None:
+        self._files = files
+        self._armed: dict[str, float] = {}
+
+    def put_outcome(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
+        """Add the outcome of an executed call to the changes. Return False if the run must wait for the call."""
+        if isinstance(outcome, ToolResult):
+            self.settle(context, changes, call, outcome)
+            for each in changes.injected:
+                context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
+            return True
+        self.wait(context, changes, call, outcome)
+        return outcome.wait is None
+
+    def wait(self, context: RunContext, changes: Changes, call: Call, pending: Pending) -> None:
+        """Make the call wait for a result from outside. Without an inline wait, the run continues at once."""
+        now = context.clock.now()
+        if pending.task is not None:
+            space_id = context.space.shown_after(changes)
+            changes.effects += follow(call, context.thread.answering, pending.task, space_id, now)
+        expires_at = None if pending.expires_in is None else now + timedelta(seconds=pending.expires_in)
+        if expires_at is not None:
+            changes.effects += (SetTimer(name=timer_of(call.id), due=expires_at),)
+        if pending.wait is None:
+            move_call(changes, call, "pending", now, expires_at=expires_at)
+            if call.id not in context.nested:
+                notice = ToolResult.ok(s3_pending(call.id))
+                text = dumps(notice.result)
+                context.add_message(changes, answer_message(context, changes, call, notice, now, text))
+            return
+        # A server that answered with a task already has the call: its time counts from the call's start, except for a
+        # call that is repeated after a crash.
+        has_begun = pending.task is not None and call.attempts == 1
+        since = (call.started_at if has_begun else None) or now
+        endless = math.isinf(pending.wait)  # a child has no time limit
+        deadline = None if endless else since + timedelta(seconds=pending.wait)
+        move_call(changes, call, "waiting", now, deadline=deadline, expires_at=expires_at)
+        self._armed[call.id] = context.clock.monotonic() + pending.wait - (now - since).total_seconds()
+
+    def seconds_left(self, call: Call, clock: Clock) -> float:
+        """Return the seconds that the call can still wait.
+
+        The process that started the wait measures it by the monotonic clock; after a restart the stored deadline
+        counts.
+        """
+        armed = self._armed.get(call.id)
+        if armed is not None:
+            # Deadlines in the journal have microseconds: a smaller rounding error would be waited for without end.
+            return round(armed - clock.monotonic(), 6)
+        return math.inf if call.deadline is None else (call.deadline - clock.now()).total_seconds()
+
+    def forget(self, calls: Iterable[str]) -> None:
+        """Forget the start times of these calls' waits; no run of this process waits for them any more."""
+        for call_id in calls:
+            self._armed.pop(call_id, None)
+
+    def settle(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
+        """Record a call's result: its row, message and event. The result of a call that did not run is cut here."""
+        if call.status == "created" and result.status == "error":
+            result = self._files.cut(result)
+        if context.values is not None and result.status == "success":
+            result = write_output(context, changes, call, result)
+        if result.stack is not None or result.error_code is not None:
+            result = self._files.recordable(result)
+        status: CallStatus = "done" if result.status == "success" else "error"
+        at = context.clock.now()
+        move_call(changes, call, status, at, result=result_to_json(result))
+        # the row has the full result
+        if call.status == "created" and result.status == "success":
+            result = self._files.cut(result)
+        changes.events.append(outcome_event(call.id, call.name, result))
+        if call.space_id is not None or changes.shown:
+            shown = _with_space(changes, call)
+            changes.effects += (*result_message(shown, result, context.author, source_of(context)),)
+        if call.id in context.nested:  # its handler reads it
+            return
+        context.add_message(changes, answer_message(context, changes, call, result, at))
+
+    def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
+        """Cancel a waiting call whose result can no longer arrive."""
+        self._armed.pop(call.id, None)
+        if call.awaits_approval and call.expires_at is not None:
+            changes.effects += (DropTimer(name=timer_of(call.id)),)
+        at = context.clock.now()
+        move_call(changes, call, "cancelled", at, result=result_to_json(result))
+        changes.events.append(outcome_event(call.id, call.name, result))
+        changes.effects += (*result_message(call, result, context.author, source_of(context)),)
+        if call.id not in context.nested:
+            context.add_message(changes, answer_message(context, changes, call, result, at))
+
+    async def bounded(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
+        """Return the result of a call that was settled elsewhere, cut to the limit, with the full result in a file."""
+        assert call.result is not None, "a settled call has a result"
+        result = result_from_json(call.result)
+        thread_id, drafts = context.thread.id, FileDrafts(context.files)
+        stored = await context.retry_until_available(
+            lambda: self._files.report_within_limit(thread_id, drafts, result, call.name)
+        )
+        if stored is not result:
+            changes.files, changes.whole = drafts.changes, {call.id: result.result}
+        return stored
+
+    def deliver(
+        self, context: RunContext, changes: Changes, call: Call, bounded: ToolResult | None = None
+    ) -> None:
+        """Add the result of a call settled elsewhere for the model: `bounded`, or the result cut without a file."""
+        self._armed.pop(call.id, None)
+        assert call.result is not None, "a settled call has a result"
+        result, at = bounded or self._files.cut(result_from_json(call.result)), context.clock.now()
+        if context.values is not None and result.status == "success":
+            result = write_output(context, changes, call, result)
+        context.add_message(changes, answer_message(context, changes, call, result, at))
+
+    def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
+        """End a call's wait: its caller reads an error, and a late result is delivered to the inbox."""
+        assert call.deadline is not None, "a waiting call has a deadline"
+        began = call.started_at or call.created_at
+        seconds = (call.deadline - began).total_seconds()
+        tool = context.active.by_name.get(call.name)
+        if call.kind == "mcp" and tool is not None:
+            # The deadline of a task can include pauses and an interrupted attempt.
+            seconds = limit_of(tool) or seconds
+        error = timed_out(seconds)
+        self._flip(context, changes, call, error)
+        changes.effects += (*timed_out_message(context, call, error),)
+        return error
+
+    def end_open_calls(
+        self, context: RunContext, changes: Changes, words: AbandonedCallResults, below: Iterable[Call] = ()
+    ) -> None:
+        """Give every unfinished call a result that states its progress, because the run ends.
+
+        Unfinished calls `below` them get one too.
+        """
+        answered = {message.call_id for message in changes.messages}
+        moved = {change.after.id for change in changes.call_changes}
+        for call in below:
+            if call.id not in moved:
+                self.close(context, changes, call, words)
+        for call in context.root.unanswered():
+            if call.id in answered:
+                continue
+            match call.status:
+                case "created":
+                    self.refuse(context, changes, call, words.what)
+                case "running" if context.is_to_begin(call):
+                    self.refuse(context, changes, call, words.what)
+                case "running":
+                    self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
+                case "waiting" if call.awaits_approval:
+                    self.cancel_waiting(context, changes, call, words.unapproved)
+                case "waiting" if call.ends_with_run and words.stops_children:
+                    self.cancel_waiting(
+                        context, changes, call, ToolResult.fail(words.running, error_code=words.code)
+                    )
+                case "waiting":
+                    self._flip(
+                        context, changes, call, ToolResult.fail(words.still_open, error_code="still_pending")
+                    )
+                case _:
+                    self.deliver(context, changes, call)
+
+    def refuse(self, context: RunContext, changes: Changes, call: Call, reason: str) -> None:
+        """Settle a call that will not start, for the given `reason`."""
+        error = f"{reason} before this call began."
+        self.settle(context, changes, call, ToolResult.fail(error, error_code="not_begun"))
+
+    def close(self, context: RunContext, changes: Changes, call: Call, results: AbandonedCallResults) -> None:
+        """Close a call whose parent call has ended: a result that arrives later is delivered to the inbox (D9).
+
+        A child thread is stopped together with the run that called it.
+        """
+        context.put_nested(call)
+        match call.status:
+            case "created" | "running":
+                self.settle(context, changes, call, ToolResult.fail(results.running, error_code=results.code))
+            case "waiting" if call.awaits_approval:
+                self.cancel_waiting(context, changes, call, results.unapproved)
+            case "waiting" if call.name == ELICIT or (
+                call.ends_with_run and (context.abort.aborted or results.stops_children)
+            ):
+                self.cancel_waiting(
+                    context, changes, call, ToolResult.fail(results.running, error_code=results.code)
+                )
+            case "waiting":
+                self._flip(
+                    context, changes, call, ToolResult.fail(results.still_open, error_code="still_pending")
+                )
+            case _:
+                pass
+
+    def result_of(self, call: Call) -> ToolResult:
+        """Return the result of a finished call, or the notice that the result of a pending call arrives later."""
+        if call.status == "cancelled" and call.result is None:
+            return ToolResult.fail(
+                "The call was cancelled together with the one that it waited for.", error_code="cancelled"
+            )
+        return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
+
+    def _flip(self, context: RunContext, changes: Changes, call: Call, error: ToolResult) -> None:
+        self._armed.pop(call.id, None)
+        at = context.clock.now()
+        move_call(changes, call, "pending", at)
+        changes.events.append(outcome_event(call.id, call.name, error))
+        if call.id not in context.nested:
+            text = model_text(error)
+            context.add_message(changes, answer_message(context, changes, call, error, at, text))
+
+
+def move_call(
+    changes: Changes,
+    call: Call,
+    now: CallStatus,
+    at: datetime,
+    *,
+    result: JSONObject | None = None,
+    deadline: datetime | None = None,
+    expires_at: datetime | None = None,
+    terms: JSONObject | None = None,
+) -> None:
+    """Add a call's transition to the changes, or apply it to a call that these changes insert."""
+    space_id = None if changes.shown is None else changes.shown.get(call.id)
+    after = call.moved_to(
+        now, at, result=result, deadline=deadline, expires_at=expires_at, space_id=space_id, terms=terms
+    )
+    if call.id in changes.calls:
+        changes.calls[call.id] = after
+        return
+    changes.call_changes.append(CallMove(before=call, after=after))
+
+
+def _with_space(changes: Changes, call: Call) -> Call:
+    """Return the call with the space that it is shown in, also if these changes post it."""
+    space_id = None if changes.shown is None else changes.shown.get(call.id)
+    return call if space_id is None else changed(call, space_id=space_id)
