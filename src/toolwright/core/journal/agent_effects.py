@@ -34,18 +34,19 @@ from toolwright.core.value import Record, changed, owned_by
 
 AGENT = "agent:"
 """Prefix of the note of a deleted agent (`Sweep`)."""
+_NEXT = More(by=1)
 
 
 def wake(thread_id: str, at: datetime) -> Put:
     """Return the operation that schedules a thread: the earlier due time, and the next generation."""
     row = Wake(thread_id=thread_id, due=at, gen=_generation(at))
-    return Put(record=row, merged={"due": Least(value=at), "gen": More(by=1)})
+    return Put(record=row, merged={"due": Least(value=at), "gen": _NEXT})
 
 
 def timer(name: str, due: datetime, at: datetime) -> Put:
     """Return the operation that sets a timer."""
     row = Wake(thread_id=name, due=due, gen=_generation(at))
-    return Put(record=row, merged={"gen": More(by=1)})
+    return Put(record=row, merged={"gen": _NEXT})
 
 
 def drop_timer(name: str) -> Delete:

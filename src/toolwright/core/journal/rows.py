@@ -52,7 +52,17 @@ class GuardFailed(Exception):
         self.guard: Guard = guard
 
 
-class Not(Value):
+class Test(Value):
+    """Base of conditions of a column other than that it has one value."""
+
+    if TYPE_CHECKING:  # each subclass defines it
+
+        def holds(self, stored: Any) -> bool:  # the value of a field of any type
+            """Return whether the stored value meets the condition."""
+            ...
+
+
+class Not(Test):
     """Condition of a column: it has another value, or none. `Not(value=None)`: it has any value."""
 
     value: object
@@ -61,7 +71,7 @@ class Not(Value):
         return stored != self.value
 
 
-class OneOf(Value):
+class OneOf(Test):
     """Condition of a column: it has one of the values, which are not None."""
 
     values: Sequence[object]
@@ -70,7 +80,7 @@ class OneOf(Value):
         return stored in self.values
 
 
-class NoneOf(Value):
+class NoneOf(Test):
     """Condition of a column: it has none of the values."""
 
     values: Sequence[object]
@@ -79,7 +89,7 @@ class NoneOf(Value):
         return stored not in self.values
 
 
-class UpTo(Value):
+class UpTo(Test):
     """Condition of a column: it has a value, at most this one."""
 
     value: Any  # of the column's type
@@ -88,7 +98,7 @@ class UpTo(Value):
         return stored is not None and stored <= self.value
 
 
-class Beyond(Value):
+class Beyond(Test):
     """Condition of a column: it has no value, or a greater one."""
 
     value: Any  # as above
@@ -97,7 +107,7 @@ class Beyond(Value):
         return stored is None or stored > self.value
 
 
-class Above(Value):
+class Above(Test):
     """Condition of a column: it has a value, greater than this one."""
 
     value: Any  # as above
@@ -106,7 +116,7 @@ class Above(Value):
         return stored is not None and stored > self.value
 
 
-class Below(Value):
+class Below(Test):
     """Condition of a column: it has a value, less than this one."""
 
     value: Any  # as above
@@ -123,7 +133,6 @@ class Among(Value):
     where: "Where"
 
 
-Test: TypeAlias = Not | OneOf | NoneOf | UpTo | Beyond | Above | Below
 Where: TypeAlias = Mapping[str, object] | tuple[Mapping[str, object], ...]
 """Conditions by column, each a value or a `Test`; all must hold. Of several mappings, one must hold."""
 
@@ -144,57 +153,70 @@ def matches_all(row: object, conditions: Iterable[tuple[str, object]]) -> bool:
     return True
 
 
-class More(Value):
+class Change(Value):
+    """Base of new values of a column that depend on the stored row."""
+
+    if TYPE_CHECKING:  # each subclass defines it
+
+        def applied(self, stored: Any, row: object) -> Any:  # values of a field of any type
+            """Return the new value, given the stored one and its row."""
+            ...
+
+
+class More(Change):
     """New value of a column: the stored number plus this one."""
 
     by: int
 
+    def applied(self, stored: Any, row: object) -> Any:  # a number
+        return stored + self.by if self.by else stored
 
-class Once(Value):
+
+class Once(Change):
     """New value of a column: this one, if it has none."""
 
     value: object
 
+    def applied(self, stored: Any, row: object) -> Any:  # of the column's type
+        return self.value if stored is None else stored
 
-class Least(Value):
+
+class Least(Change):
     """New value of a column: the lesser of the stored value and this one."""
 
     value: Any  # of the column's type
 
+    def applied(self, stored: Any, row: object) -> Any:  # as above
+        return min(stored, self.value)
 
-class Most(Value):
+
+class Most(Change):
     """New value of a column: the greater of the stored value and this one."""
 
     value: Any  # as above
 
+    def applied(self, stored: Any, row: object) -> Any:  # as above
+        return max(stored, self.value)
 
-class If(Value):
+
+class If(Change):
     """New value of a column if the row, as it was, meets the conditions. Otherwise `other`, or the stored value."""
 
     when: Where
     then: object
     other: object = More(by=0)
 
+    def applied(self, stored: Any, row: object) -> Any:  # as above
+        change = self.then if matches(row, self.when) else self.other
+        return change.applied(stored, row) if isinstance(change, Change) else change
 
-Change: TypeAlias = More | Once | Least | Most | If
 
-
-def new_value(row: Any, name: str, change: object) -> Any:  # a row of any class, and the type of its field
-    """Return the value of a field after the change."""
-    stored = getattr(row, name)
-    match change:
-        case More(by=by):
-            return stored + by if by else stored
-        case Once(value=value):
-            return value if stored is None else stored
-        case Least(value=value):
-            return min(stored, value)
-        case Most(value=value):
-            return max(stored, value)
-        case If(when=when, then=then, other=other):
-            return new_value(row, name, then if matches(row, when) else other)
-        case _:
-            return change
+def new_values(row: object, changes: Mapping[str, object]) -> dict[str, Any]:  # of the types of the fields
+    """Return the values of these fields after the changes."""
+    return {
+        name: change.applied(getattr(row, name), row) if isinstance(change, Change) else change
+        for name, change in changes.items()
+    }
 
 
 class Put(Value):

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from msgspec.structs import replace
+
 from toolwright.core.agents.memory import PassageRow
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files import File
@@ -35,7 +37,7 @@ from toolwright.core.journal.rows import (
     Test,
     Where,
     matches_all,
-    new_value,
+    new_values,
 )
 from toolwright.core.journal.space_effects import SPACE
 from toolwright.core.spaces import Member, Reaction, SpaceMessage
@@ -102,7 +104,12 @@ class Table(Generic[R]):
         self._log.append((self.restore, key, old))
         if old is None:
             for is_key, of, keys in self._fixed:
-                keys.setdefault(of(key if is_key else row), {})[key] = None
+                value = of(key if is_key else row)
+                group = keys.get(value)
+                if group is None:
+                    keys[value] = {key: None}
+                else:
+                    group[key] = None
         status = self._open
         if status and (row.status in status or (old is not None and old.status in status)):  # type: ignore[attr-defined]  # only rows with a status
             self._open_or_close(key, old, row)
@@ -115,9 +122,9 @@ class Table(Generic[R]):
             self.restore(key, None)
         return old
 
-    def is_taken(self, row: R) -> bool:
+    def is_taken(self, key: Key, row: R) -> bool:
         """Return whether another row has the key of this one, or the same value of a unique field."""
-        if self.key_of(row) in self.rows:
+        if key in self.rows:
             return True
         for name in self._unique:
             value = getattr(row, name)
@@ -129,13 +136,12 @@ class Table(Generic[R]):
         """Return the rows that meet the conditions, with their keys."""
         if isinstance(where, tuple):
             return [*{key: (key, row) for each in where for key, row in self.select(each)}.values()]
-        rows, known = self.rows, self._key
-        first = where.get(known[0])
-        keys: Iterable[Key]
-        if len(known) == 1 and type(first) is str:
-            keys = ((first,),)
-        else:
-            keys, known = self._candidates(where)
+        rows, first = self.rows, where.get(self._key[0])
+        if type(first) is str and len(self._key) == 1:
+            row = rows.get((first,))
+            is_met = row is not None and (len(where) == 1 or matches_all(row, where.items()))
+            return [((first,), row)] if row is not None and is_met else []
+        keys, known = self._candidates(where)
         rest = [(name, each) for name, each in where.items() if name not in known]
         found: list[tuple[Key, R]] = []
         for key in keys:
@@ -195,6 +201,18 @@ def _regroup(keys: dict[object, dict[Key, None]], key: Key, value: object, *, is
         del keys[value]
 
 
+class _Tables(dict[type[Record], Table[Any]]):  # of each class
+    """The tables by class, each created when it is first used."""
+
+    def __init__(self, log: list[_Back]) -> None:
+        super().__init__()
+        self._log = log
+
+    def __missing__(self, kind: type[Record]) -> Table[Any]:
+        table = self[kind] = Table(kind, self._log)
+        return table
+
+
 class MemoryRows:
     """All rows of a journal, its events and counters.
 
@@ -203,7 +221,7 @@ class MemoryRows:
 
     def __init__(self) -> None:
         self.log: list[_Back] = []
-        self._tables: dict[type[Record], Table[Any]] = {}  # of each class
+        self._tables = _Tables(self.log)
         self.events: defaultdict[str, list[RunEvents]] = defaultdict(list)
         self.space_events: list[Event] = []
         self.digests: defaultdict[str, set[str]] = defaultdict(set)
@@ -230,10 +248,7 @@ class MemoryRows:
 
     def of(self, kind: type[R]) -> Table[R]:
         """Return the rows of a class."""
-        table = self._tables.get(kind)
-        if table is None:
-            table = self._tables[kind] = Table(kind, self.log)
-        return table
+        return self._tables[kind]
 
     def undo(self) -> None:
         """Undo all changes since the unit began."""
@@ -251,8 +266,8 @@ class MemoryRows:
                 if action is not None:
                     operations = rule.send(action(operations))
                 else:
-                    every = operations.operations if isinstance(operations, Batch) else operations
-                    found = [actions[type(each)](each) for each in cast("Sequence[Operation]", every)]
+                    every: Any = operations.operations if isinstance(operations, Batch) else operations
+                    found = [actions[type(each)](each) for each in every]
                     operations = rule.send([rows[0] if rows else None for rows in found])
         except StopIteration as stop:
             return cast("T", stop.value)
@@ -324,29 +339,30 @@ class MemoryRows:
 
     def _put(self, operation: Put) -> list[Any]:
         record = operation.record
-        table = self.of(type(record))
+        table = self._tables[type(record)]
         key = table.key_of(record)
         stored = table.rows.get(key)
         if stored is not None:
             kept = {name: getattr(stored, name) for name in record.STORED.kept}
-            kept |= {name: new_value(stored, name, each) for name, each in operation.merged.items()}
-            record = changed(record, **kept) if kept else record
-        return self._write(table, key, record)
+            kept |= new_values(stored, operation.merged)
+            record = replace(record, **kept) if kept else record
+        self._write(table, key, record)
+        return []
 
     def _add(self, operation: Add) -> list[Any]:
         record = operation.record
-        table = self.of(type(record))
-        if table.is_taken(record):
+        table = self._tables[type(record)]
+        key = table.key_of(record)
+        if table.is_taken(key, record):
             return _counted([], operation.guard)
-        self._write(table, table.key_of(record), record)
+        self._write(table, key, record)
         return [record]
 
-    def _write(self, table: Table[Any], key: Key, record: Record) -> list[Any]:
+    def _write(self, table: Table[Any], key: Key, record: Record) -> None:
         """Write a row. A thread keeps the bytes of all its files, since messages can refer to them."""
         table.put(key, record)
         if isinstance(record, File):
             self.digests[record.thread_id].add(record.digest)
-        return []
 
     def _delete(self, operation: Delete) -> list[Any]:
         old = self.of(operation.kind).drop(operation.key)
@@ -363,18 +379,18 @@ class MemoryRows:
         return rows if operation.returns else []
 
     def _tell(self, operation: Tell) -> list[Any]:
-        events = cast("RunEvents", operation.events)
+        events: Any = operation.events  # those of a unit
         stored = self.events[events.thread_id]
         stored.append(events)
         self.log.append((stored.pop,))
         return []
 
     def _move(self, operation: Move) -> list[Any]:
-        table, rows = self.of(operation.kind), list[Record]()
+        table, rows = self._tables[operation.kind], list[Record]()
         for key, row in table.select(operation.where):
-            new = {name: new_value(row, name, each) for name, each in operation.fields.items()}
-            rows.append(changed(row, **new))
-            table.put(key, rows[-1])
+            new = replace(row, **new_values(row, operation.fields))
+            rows.append(new)
+            table.put(key, new)
         _counted(rows, operation.guard)
         return rows if operation.returns else []
 

@@ -65,6 +65,8 @@ from toolwright.core.threads.thread import Thread, Wake
 from toolwright.core.value import changed, owned_by
 
 NOT_OVER = NoneOf(values=sorted(OVER))
+NEXT = More(by=1)
+NEXT_IF_IDLE = If(when={"run_id": None}, then=NEXT)
 MICROSECOND = timedelta(microseconds=1)
 ASKED: Mapping[str, object] = {"status": "waiting", "approval": "asked"}
 """Conditions of a call that waits for an approval."""
@@ -73,6 +75,8 @@ ASKED: Mapping[str, object] = {"status": "waiting", "approval": "asked"}
 def rule_of(unit: units.Unit) -> Rule[UnitResult]:
     """Return the unit as a rule."""
     match unit:
+        case units.CreateThread():
+            return _create_thread(unit)
         case units.PostCall():
             return _post_call(unit)
         case units.PostMessage():
@@ -101,8 +105,6 @@ def rule_of(unit: units.Unit) -> Rule[UnitResult]:
             return _lease_call(unit)
         case units.RetryEvent():
             return _retry_event(unit)
-        case units.CreateThread():
-            return _create_thread(unit)
         case units.RenameThread():
             return _rename_thread(unit)
         case units.Leave():
@@ -140,11 +142,7 @@ def _joined(thread_id: str, run_id: str) -> Rule[tuple[str, int, int, str]]:
     rows = yield Move(
         kind=Thread,
         where={"id": thread_id, "state": LIVING},
-        fields={
-            "posted": More(by=1),
-            "ev": If(when={"run_id": None}, then=More(by=1)),
-            "run_id": Once(value=run_id),
-        },
+        fields={"posted": NEXT, "ev": NEXT_IF_IDLE, "run_id": Once(value=run_id)},
         returns=("run_id", "posted", "ev", "agent"),
     )
     if not rows:
