@@ -27,7 +27,8 @@ from toolwright.adapters.bus.nats import NatsRelay
 from toolwright.adapters.motor.embedded import EmbeddedMotor
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.connection import Connection, PostgresRelay, connect
-from toolwright.adapters.store.postgres.locks import TTL, PostgresLock
+from toolwright.adapters.store.postgres.leases import TTL
+from toolwright.adapters.store.postgres.locks import PostgresLock
 from toolwright.adapters.system import SystemClock
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Event, Topic

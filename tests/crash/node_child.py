@@ -18,7 +18,7 @@ from pathlib import Path
 import toolwright as tw
 from toolwright import testing
 from toolwright.adapters import system
-from toolwright.adapters.store.postgres import locks
+from toolwright.adapters.store.postgres import leases
 from toolwright.core.threads.message import Message
 
 CALLS = 4
@@ -74,8 +74,8 @@ async def main() -> None:
     """Be a node until SIGTERM."""
     url, path, ttl, *options = sys.argv[1:]
     chosen = dict(each.split("=", 1) for each in options)
-    (locks.PostgresLeases.__init__.__kwdefaults__ or {})["ttl"] = float(ttl)  # not a setting for operators
-    locks.HUNG = float(chosen.get("hung", locks.HUNG))
+    (leases.PostgresLeases.__init__.__kwdefaults__ or {})["ttl"] = float(ttl)  # not a setting for operators
+    leases.HUNG = float(chosen.get("hung", leases.HUNG))
     if "shift" in chosen:
         set_clock(float(chosen["shift"]))
     if "blocks" in chosen:

@@ -24,7 +24,7 @@ from toolwright.adapters.bus.nats import NatsRelay
 from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.connection import PostgresRelay
-from toolwright.adapters.store.postgres.locks import PostgresLeases
+from toolwright.adapters.store.postgres.leases import PostgresLeases
 from toolwright.adapters.system import ClusterClock, SystemClock, new_id
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Committed, CreateThread, Leave, Leaving, PostMessage

@@ -18,9 +18,10 @@ from tests.store.pg_proxy import Proxy
 from toolwright.adapters.motor import leases as motor_module
 from toolwright.adapters.motor.leases import LeaseMotor
 from toolwright.adapters.store.postgres import driver as driver_module
-from toolwright.adapters.store.postgres import locks as leases_module
+from toolwright.adapters.store.postgres import leases as leases_module
 from toolwright.adapters.store.postgres.connection import FAULTS, Connection, connect
-from toolwright.adapters.store.postgres.locks import PostgresLeases, PostgresLock, look_for_executors
+from toolwright.adapters.store.postgres.leases import PostgresLeases
+from toolwright.adapters.store.postgres.locks import PostgresLock, look_for_executors
 from toolwright.adapters.store.postgres.opening import upgrade_postgres
 from toolwright.adapters.store.schema import HEAD
 from toolwright.adapters.system import ClusterClock, new_id
@@ -200,7 +201,7 @@ async def test_a_blocked_event_loop_keeps_its_threads_for_a_while(
         while leases._beaten == beaten and time.monotonic() < until:  # pyright: ignore[reportPrivateUsage]
             time.sleep(0.05)  # noqa: ASYNC251 - as a blocking tool; heartbeats run in a separate thread
         assert leases._beaten > beaten  # pyright: ignore[reportPrivateUsage]
-        monkeypatch.setattr("toolwright.adapters.store.postgres.locks.HUNG", 0.2)
+        monkeypatch.setattr("toolwright.adapters.store.postgres.leases.HUNG", 0.2)
         monkeypatch.setattr(leases, "_ttl", TTL)
         until = time.monotonic() + 30
         while leases.held and time.monotonic() < until:

@@ -239,7 +239,7 @@ def _motor(
     if not (settings.work and isinstance(clock, ClusterClock)):
         lock = lock if settings.work else NeverLock()
         return EmbeddedMotor(store, clock, lock, concurrency=concurrency, outage=outage, tell=tell)
-    leases = import_module("toolwright.adapters.store.postgres.locks").PostgresLeases(
+    leases = import_module("toolwright.adapters.store.postgres.leases").PostgresLeases(
         settings.database_url,
         version=build_version(),
         slots=concurrency,
