@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from toolwright.adapters.store.engine.codecs import UnreadableColumn
 from toolwright.adapters.store.engine.mapping import Mapping
-from toolwright.adapters.store.sql.agents import AGENTS, MCP_DEFINITIONS
-from toolwright.adapters.store.sql.children import REQUESTS
-from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES
+from toolwright.adapters.store.sql.agents import AGENT_HEADS, AGENTS, MCP_DEFINITIONS
+from toolwright.adapters.store.sql.children import ASKED, REQUESTS, THREAD_VALUES
+from toolwright.adapters.store.sql.memory import BLOCK_LINKS, BLOCKS, PASSAGES
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.sql.readers import READERS
 from toolwright.adapters.store.sql.records import FRONT_ENDS, GOALS, MCP_TASKS, MEMORIES, PLANS, SIGNING_KEYS
+from toolwright.adapters.store.sql.retention import DROPPED_BYTES
 from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.sql.threads import (
     COMPACTIONS,
@@ -29,16 +30,18 @@ from toolwright.adapters.store.sql.threads import (
     NODES,
     RUNS,
     SENT_TEXTS,
+    SIGN_OUTS,
     STEPS,
     THREADS,
     WAKES,
 )
-from toolwright.core.agents.config import ConfiguredAgent
-from toolwright.core.agents.memory import Block, Passage
+from toolwright.core.agents.config import AgentHead, ConfiguredAgent
+from toolwright.core.agents.memory import Block, BlockLink, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
-from toolwright.core.env.env import EnvRow, SigningKey, Variable, VariablesRequest
+from toolwright.core.env.env import Asked, EnvRow, SigningKey, Variable, VariablesRequest
 from toolwright.core.files import File
-from toolwright.core.journal.units import Node
+from toolwright.core.journal.retention import DroppedBytes
+from toolwright.core.journal.units import Node, SignedOut
 from toolwright.core.json_value import JSON, dumps_unescaped
 from toolwright.core.mcp.servers import McpDefinition, McpTask
 from toolwright.core.results import AttachmentRef
@@ -50,7 +53,7 @@ from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Sent, StateReport
 from toolwright.core.threads.run import QueuedCall, Run, Step, Usage
-from toolwright.core.threads.thread import Thread, Wake
+from toolwright.core.threads.thread import Thread, ThreadValue, Wake
 
 T = TypeVar("T")
 
@@ -445,6 +448,15 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
             updated_at=times,
         ),
     ),
+    (
+        AGENT_HEADS,
+        builds(AgentHead, id=texts, name=texts, revision=numbers, created_at=times, updated_at=times),
+    ),
+    (BLOCK_LINKS, builds(BlockLink, agent_id=texts, label=texts, reader_id=texts)),
+    (ASKED, builds(Asked, name=texts, request_id=texts, thread_id=texts)),
+    (THREAD_VALUES, builds(ThreadValue, thread_id=texts, key=texts, value=texts)),
+    (SIGN_OUTS, builds(SignedOut, key=texts, at=times, until=times)),
+    (DROPPED_BYTES, builds(DroppedBytes, digest=texts, at=times)),
     (SIGNING_KEYS, builds(SigningKey, entity_id=texts, name=texts, key=texts, created_at=times)),
     (MEMORIES, builds(Memory, agent_id=texts, key=texts, value=texts, updated_at=times)),
     (

@@ -23,13 +23,17 @@ from toolwright.adapters.store.rules.parts import (
     write_env,
     write_files,
 )
+from toolwright.adapters.store.rules.units import NOT_OVER
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGES
 from toolwright.adapters.store.sql.programs import as_op, other_program, translated
 from toolwright.adapters.store.sql.statements import SAVED_COLUMNS, Statements
 from toolwright.adapters.store.sql.threads import EVENTS, RUNS, STEPS
-from toolwright.core.journal.rows import Delete
+from toolwright.core.journal.rows import Add, Delete, Find, Move
 from toolwright.core.journal.units import Advance, Answer, Claim, Committed, Result, Takeover, Unit
+from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
+from toolwright.core.threads.thread import Wake
 
 RunOp: TypeAlias = Callable[[Op], list[Row]]
 Append: TypeAlias = Callable[[Statement, Sequence[Values]], None]
@@ -92,11 +96,14 @@ def _ops(unit: Advance, sql: Statements) -> Ops:
     ops += _saves(unit, sql)
     saved = len(ops) - 1
     if unit.read:
-        ops += [Op(sql.read_inbox, {"thread_id": thread_id, "event_id": one}, "inbox") for one in unit.read]
+        read = {"status": "processed"}
+        ops += [sql.rows.op(_move_event(thread_id, each, "pending", read)) for each in unit.read]
     if unit.inbox:
         ops += _inbox(unit, sql)
     if unit.node is not None:
-        ops.append(Op(sql.hold_lease, {"thread_id": thread_id, "node": unit.node}, "lease"))
+        leased = {"thread_id": thread_id, "node": unit.node}
+        lease = Find(kind=Wake, where=leased, columns=("node",), lock="update", guard="lease")
+        ops.append(sql.rows.op(lease))
     if run.over:
         ops.append(_all_read(unit, sql))
     if unit.files:
@@ -159,7 +166,10 @@ def _new_calls(unit: Advance, sql: Statements) -> Op:
 
 def _rewritten(unit: Advance, sql: Statements) -> list[Op]:
     """Return the ops that delete and edit messages."""
-    ops = [Op(sql.drop_message, {"thread_id": unit.thread_id, "seq": seq}) for seq in unit.dropped]
+    ops: list[Op] = []
+    for seq in unit.dropped:
+        where = {"thread_id": unit.thread_id, "seq": seq}
+        ops.append(sql.rows.op(Move(kind=Message, where=where, fields={"kept": False})))
     for message in unit.edited:
         version: Params = {"thread_id": unit.thread_id, "seq": message.seq, "until": unit.seq}
         edited = MESSAGES.params(message, thread_id=unit.thread_id)
@@ -176,10 +186,12 @@ def _saves(unit: Advance, sql: Statements) -> list[Op]:
     """Return the ops that save the run. A run whose cancellation was requested can only end as cancelled."""
     run = unit.run
     if _opens(unit):
-        return [Op(sql.insert_run, RUNS.params(run), "duplicate")]
+        return [sql.rows.op(Add(record=run))]
     params: Params = {"id": run.id, "thread_id": unit.thread_id}
     if run.over and run.status != "cancelled":
-        return [Op(sql.find_open_run, params, "run"), Op(sql.end_run, RUNS.params(run), "cancel")]
+        open_run = {"id": run.id, "thread_id": unit.thread_id, "status": NOT_OVER}
+        is_open = sql.rows.op(Find(kind=Run, where=open_run, columns=("id",), guard="run"))
+        return [is_open, Op(sql.end_run, RUNS.params(run), "cancel")]
     columns = SAVED_COLUMNS if unit.was is None else _changed_columns(unit.was, run)
     if not columns:
         return [Op(sql.hold_run, params, "run")]
@@ -232,21 +244,16 @@ def _event_rows(unit: Advance, sql: Statements, last: int) -> list[Values]:
 
 
 def _inbox(unit: Advance, sql: Statements) -> list[Op]:
-    return [
-        Op(
-            sql.change_inbox,
-            {
-                "thread_id": unit.thread_id,
-                "event_id": change.event_id,
-                "was": change.was,
-                "now": change.now,
-                "run_id": change.run_id,
-                "attempts": change.attempts,
-            },
-            "inbox",
-        )
-        for change in unit.inbox
-    ]
+    ops: list[Op] = []
+    for change in unit.inbox:
+        fields = {"status": change.now, "run_id": change.run_id, "attempts": change.attempts}
+        ops.append(sql.rows.op(_move_event(unit.thread_id, change.event_id, change.was, fields)))
+    return ops
+
+
+def _move_event(thread_id: str, event_id: str, was: str, fields: Mapping[str, object]) -> Move:
+    where = {"thread_id": thread_id, "event_id": event_id, "status": was}
+    return Move(kind=InboxEvent, where=where, fields=fields, guard="inbox")
 
 
 def _moves(unit: Advance, sql: Statements) -> list[Op]:

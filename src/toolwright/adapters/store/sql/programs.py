@@ -22,7 +22,7 @@ from toolwright.adapters.store.sql.threads import EVENTS
 from toolwright.core.agents.memory import folded_passage
 from toolwright.core.journal import units
 from toolwright.core.journal.agent_effects import AGENT
-from toolwright.core.journal.retention import Prune, SweepThreads
+from toolwright.core.journal.retention import DroppedBytes, Prune, SweepThreads
 from toolwright.core.journal.rows import (
     Archive,
     Batch,
@@ -31,6 +31,7 @@ from toolwright.core.journal.rows import (
     Operation,
     PendingCalls,
     Publish,
+    Put,
     Rule,
     Sweep,
     Swept,
@@ -169,8 +170,7 @@ def _sweep_threads(unit: SweepThreads, sql: Statements) -> Program:
     else:
         sweeps, forget = sql.retention.sweeps, sql.retention.forget_thread
         digests = yield Op(sql.retention.sweep_bytes, {"thread_id": id, "limit": remaining})
-        at = micros(unit.at)
-        yield [Op(sql.retention.drop_bytes, {"digest": digest, "at": at}) for (digest,) in digests]
+        yield [sql.rows.op(Put(record=DroppedBytes(digest=digest, at=unit.at))) for (digest,) in digests]
         remaining -= len(digests)
     for sweep in sweeps:
         if not remaining:

@@ -19,47 +19,28 @@ from toolwright.adapters.store.engine.program import (
     statements,
     string,
 )
-from toolwright.adapters.store.sql.agents import AGENTS, MCP_DEFINITIONS, agents
-from toolwright.adapters.store.sql.children import REQUESTS, asked, thread_values
-from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES, VECTORS, block_links, passage_keepers
+from toolwright.adapters.store.sql.agents import AGENTS
+from toolwright.adapters.store.sql.memory import BLOCKS, PASSAGES, VECTORS, passage_keepers
 from toolwright.adapters.store.sql.messages import (
     BY_STATUS,
     CALLS,
     IS_OPEN,
-    MESSAGE_VERSIONS,
-    MESSAGES,
     calls,
     messages,
 )
-from toolwright.adapters.store.sql.records import RECORDS
-from toolwright.adapters.store.sql.retention import dropped_bytes, dropped_threads
-from toolwright.adapters.store.sql.rows import RowStatements
+from toolwright.adapters.store.sql.retention import dropped_threads
+from toolwright.adapters.store.sql.rows import ROWS, RowStatements
 from toolwright.adapters.store.sql.spaces import (
-    MEMBERS,
-    REACTIONS,
     SPACE_EVENTS,
-    SPACE_MESSAGES,
-    SPACES,
     members,
     space_events,
     space_messages,
     unnumbered_events,
 )
 from toolwright.adapters.store.sql.threads import (
-    COMPACTIONS,
-    ENTITIES,
-    ENV,
     EVENTS,
-    FILES,
-    INBOX,
     IS_UNREAD,
-    NODES,
     NOT_COMPLETED,
-    RUNS,
-    SENT_TEXTS,
-    STEPS,
-    THREADS,
-    WAKES,
     commits,
     compactions,
     counters,
@@ -69,7 +50,6 @@ from toolwright.adapters.store.sql.threads import (
     events,
     inbox,
     runs,
-    sign_outs,
     threads,
     wakes,
 )
@@ -95,47 +75,15 @@ def _shown_call(row: Row) -> Call:
 
 SHOWN_CALLS = Reader(calls, _shown_call)
 
-READERS: tuple[Reader[Any], ...] = (  # of each table's values
-    THREADS,
-    RUNS,
-    STEPS,
-    MESSAGES,
-    MESSAGE_VERSIONS,
-    COMPACTIONS,
-    SENT_TEXTS,
-    SHOWN_CALLS,
-    INBOX,
-    WAKES,
-    NODES,
-    EVENTS,
-    SPACE_EVENTS,
-    FILES,
-    ENV,
-    ENTITIES,
-    SPACES,
-    MEMBERS,
-    SPACE_MESSAGES,
-    REACTIONS,
-    REQUESTS,
-    AGENTS,
-    *RECORDS.values(),
-    BLOCKS,
-    PASSAGES,
+_BY_TABLE = {
+    each.table: each for each in (*ROWS.values(), EVENTS, SPACE_EVENTS, SHOWN_CALLS, BLOCKS, AGENTS, PASSAGES)
+}
+_PLAIN = (passage_keepers, unnumbered_events, counters, commits, duties, dropped_threads)
+READERS: tuple[Reader[Any], ...] = (
+    *_BY_TABLE.values(),
     VECTORS,
-    MCP_DEFINITIONS,
-    plain(block_links),
-    plain(passage_keepers),
-    plain(agents),
-    plain(sign_outs),
-    plain(asked),
-    plain(thread_values),
-    plain(unnumbered_events),
-    plain(counters),
-    plain(commits),
-    plain(duties),
-    plain(dropped_threads),
-    plain(dropped_bytes),
-)
+    *map(plain, _PLAIN),
+)  # of each table's values
 
 
 def each_event(reader: Reader[Event], rows: Sequence[Row]) -> list[Event]:

@@ -95,10 +95,6 @@ class RetentionStatements:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
         self._sweeps(compiled)
-        noted = self._insert(dropped_bytes).values(row_params(dropped_bytes))
-        self.drop_bytes = compiled(
-            noted.on_conflict_do_update(index_elements=["digest"], set_={"at": noted.excluded.at})
-        )
 
     def _sweeps(self, compiled: Compiler) -> None:
         oldest = sa.select(dropped_threads.c.thread_id).order_by(dropped_threads.c.at).limit(1)

@@ -30,7 +30,6 @@ from toolwright.adapters.store.sql.threads import (
     runs,
     steps,
     threads,
-    wakes,
 )
 from toolwright.core.threads.call import MOVED
 from toolwright.core.threads.run import OVER
@@ -80,12 +79,6 @@ class Statements:
         self._call_statements(compiled)
         self._event_statements(compiled)
         self._inbox_statements(compiled)
-        self._wake_statements(compiled)
-
-    def _once(self, table: sa.Table, *returning: str) -> Statement:
-        """Return the statement that inserts a row, or returns nothing if it exists."""
-        statement = self._insert(table).values(row_params(table)).on_conflict_do_nothing()
-        return self._compiled(statement.returning(*(table.c[column] for column in returning)))
 
     def _put(self, table: sa.Table, *key: str) -> Statement:
         """Return the statement that inserts or updates a row."""
@@ -135,17 +128,10 @@ class Statements:
             .where(messages.c.thread_id == string("thread_id"), messages.c.seq == number("seq"))
             .values(body=string("body"))
         )
-        self.drop_message = compiled(
-            sa.update(messages)
-            .where(messages.c.thread_id == string("thread_id"), messages.c.seq == number("seq"))
-            .values(kept=sa.false())
-        )
 
     def _run_statements(self, compiled: Compiler) -> None:
-        self.insert_run = self._once(runs, "id")
         self.insert_step = compiled(_insert_all(steps))
         by_id = sa.and_(runs.c.id == string("id"), runs.c.thread_id == string("thread_id"), _NOT_OVER)
-        self.find_open_run = compiled(sa.select(runs.c.id).where(by_id))
         asked = sa.select(runs.c.cancel_requested_at).where(by_id)
         self.hold_run = compiled(asked.with_for_update(key_share=True))
         self._save = sa.update(runs).where(by_id).returning(runs.c.cancel_requested_at)
@@ -178,30 +164,9 @@ class Statements:
         at_work = sa.exists().where(threads.c.id == events.c.thread_id, threads.c.run_id.is_not(None))
         key = (events.c.thread_id, events.c.n)
         self.prune_events = _oldest(compiled, events, key, events.c.at, ~at_work)
+        self.prune_space_events = _oldest(compiled, space_events, (space_events.c.n,), space_events.c.at)
 
     def _inbox_statements(self, compiled: Compiler) -> None:
-        self.read_inbox = compiled(
-            sa.update(inbox)
-            .where(
-                inbox.c.thread_id == string("thread_id"),
-                inbox.c.event_id == string("event_id"),
-                inbox.c.status == "pending",
-            )
-            .values(status="processed")
-            .returning(inbox.c.n)
-        )
-        by_key = sa.and_(inbox.c.thread_id == string("thread_id"), inbox.c.event_id == string("event_id"))
-        changed = {
-            "status": string("now"),
-            "run_id": string("run_id"),
-            "attempts": number("attempts"),
-        }
-        self.change_inbox = compiled(
-            sa.update(inbox)
-            .where(by_key, inbox.c.status == string("was"))
-            .values(changed)
-            .returning(inbox.c.n)
-        )
         self.all_read = cache(self._all_read)
 
     def _all_read(self, count: int) -> Statement:
@@ -217,8 +182,3 @@ class Statements:
         )
         by_key = sa.and_(threads.c.id == string("thread_id"), threads.c.posted == number("posted"))
         return self._compiled(sa.select(threads.c.posted).where(by_key, ~unread.exists()))
-
-    def _wake_statements(self, compiled: Compiler) -> None:
-        leased = sa.and_(wakes.c.thread_id == string("thread_id"), wakes.c.node == string("node"))
-        self.hold_lease = compiled(sa.select(wakes.c.node).where(leased).with_for_update())
-        self.prune_space_events = _oldest(compiled, space_events, (space_events.c.n,), space_events.c.at)
