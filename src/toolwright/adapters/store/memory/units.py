@@ -5,10 +5,10 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from toolwright.adapters.store.engine.late_results import pending_calls
 from toolwright.adapters.store.engine.outcome import NO_EVENTS, UnitResult
 from toolwright.adapters.store.memory.rows import MemoryRows
 from toolwright.adapters.store.rules.effects import perform
+from toolwright.adapters.store.rules.late_results import pending_calls
 from toolwright.adapters.store.rules.parts import (
     new_files,
     wake_askers,

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from toolwright.adapters.store.engine.late_results import (
+from toolwright.adapters.store.engine.outcome import EffectResult, numbered
+from toolwright.adapters.store.rules.late_results import (
     RESULT,
     cancelled_edits,
     cancelled_event,
@@ -13,7 +14,6 @@ from toolwright.adapters.store.engine.late_results import (
     pending_calls,
     without_late_results,
 )
-from toolwright.adapters.store.engine.outcome import EffectResult, numbered
 from toolwright.core.agents.config import AgentHead, AgentRevision
 from toolwright.core.env.env import Asked, EnvChange, EnvRow
 from toolwright.core.files import File, FileChange

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from toolwright.adapters.store.engine.outcome import EffectResult, UnitResult, numbered
-from toolwright.adapters.store.rules.children import settle
-from toolwright.adapters.store.rules.effects import perform
+from toolwright.adapters.store.rules.effects import perform, settle
 from toolwright.adapters.store.rules.parts import (
     LIVING,
     cancel_late_calls,

@@ -10,10 +10,10 @@ from toolwright.adapters.store.engine.codecs import (
     Values,
     micros,
 )
-from toolwright.adapters.store.engine.late_results import pending_calls
 from toolwright.adapters.store.engine.outcome import NOTHING, UnitResult, numbered
 from toolwright.adapters.store.engine.program import Attempt, Op, Program, Statement, StatementBatch, behind
 from toolwright.adapters.store.rules.effects import perform
+from toolwright.adapters.store.rules.late_results import pending_calls
 from toolwright.adapters.store.rules.parts import (
     leave,
     lock,
