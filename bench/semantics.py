@@ -20,7 +20,7 @@ from bench.row import Row
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.memory import Passage
-from toolwright.core.journal.effects import AddPassage
+from toolwright.core.journal.agent_effects import AddPassage
 from toolwright.core.journal.units import Apply
 from toolwright.runtime.agents.semantics import SCANNED, vector_of
 from toolwright.testing import ScriptedModel

@@ -36,7 +36,8 @@ from toolwright.core.errors import (
     TooLarge,
     Unauthorized,
 )
-from toolwright.core.journal.effects import Put, SetPlan
+from toolwright.core.journal.agent_effects import SetPlan
+from toolwright.core.journal.rows import Put
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

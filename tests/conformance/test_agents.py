@@ -14,19 +14,18 @@ from toolwright.core.agents.config import ConfiguredAgent
 from toolwright.core.agents.memory import Block, Passage, read_query
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.journal.effects import (
+from toolwright.core.journal.agent_effects import (
     AddPassage,
-    Delete,
-    Deliver,
     DropBlock,
     DropMind,
     DropPassage,
     DropPlan,
     FirePlan,
-    Put,
     SetBlock,
     SetPlan,
 )
+from toolwright.core.journal.effects import Deliver
+from toolwright.core.journal.rows import Delete, Put
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, DropAgent, SaveAgent
 

@@ -7,8 +7,8 @@ import pytest
 from tests.conformance.conftest import Journal
 from tests.play import AT, Drain, begun, change, committed, draft, dump, later, settle, token
 
+from toolwright.core.journal.agent_effects import DropTimer, SetTimer
 from toolwright.core.journal.approvals import Approve, Refuse
-from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Result, Submit, Unit
 from toolwright.core.json_value import JSONObject

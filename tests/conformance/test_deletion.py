@@ -31,9 +31,11 @@ from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Passage
 from toolwright.core.env.env import EnvChange, EnvRow, Variable, VariablesRequest
 from toolwright.core.files import File, FileChange
+from toolwright.core.journal.agent_effects import AddPassage, SetTimer
 from toolwright.core.journal.child_effects import FulfillRequest, OpenRequest, SetValue, Spawn
-from toolwright.core.journal.effects import AddPassage, DropSpace, Post, Put, React, SetTimer
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes, SweepThreads
+from toolwright.core.journal.rows import Put
+from toolwright.core.journal.space_effects import DropSpace, Post, React
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Committed,

@@ -17,6 +17,26 @@ from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Vector
 from toolwright.core.agents.mind import Goal, Memory
 from toolwright.core.env.env import VariablesRequest
+from toolwright.core.journal.agent_effects import (
+    AcceptMcpTool,
+    AddPassage,
+    CheckMind,
+    DropBlock,
+    DropMind,
+    DropPassage,
+    DropPlan,
+    DropTimer,
+    FirePlan,
+    HoldMcpTool,
+    LinkBlock,
+    PinMcpTool,
+    SetBlock,
+    SetPlan,
+    SetTimer,
+    SetVector,
+    UnholdMcpTool,
+    UnlinkBlock,
+)
 from toolwright.core.journal.child_effects import (
     Activated,
     BackOff,
@@ -36,50 +56,26 @@ from toolwright.core.journal.child_effects import (
     Stop,
     Terminate,
 )
-from toolwright.core.journal.effects import (
-    MAY_FIND_NOTHING,
-    AcceptMcpTool,
-    Add,
-    AddNestedCall,
-    AddPassage,
+from toolwright.core.journal.effects import AddNestedCall, Deliver, Effect
+from toolwright.core.journal.rows import Add, Delete, Guard, Put
+from toolwright.core.journal.space_effects import (
     Announce,
-    CheckMind,
     Compact,
-    Delete,
-    Deliver,
-    DropBlock,
     DropMember,
-    DropMind,
-    DropPassage,
-    DropPlan,
     DropSpace,
-    DropTimer,
     Edit,
-    Effect,
     Enter,
     Erase,
-    FirePlan,
     Hide,
-    HoldMcpTool,
     KeepTexts,
-    LinkBlock,
     MarkRead,
     Pin,
-    PinMcpTool,
     Post,
-    Put,
     React,
     SaveMember,
     SaveSpace,
-    SetBlock,
-    SetPlan,
-    SetTimer,
-    SetVector,
-    UnholdMcpTool,
-    UnlinkBlock,
     Unreact,
 )
-from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict
 from toolwright.core.mcp.servers import McpTask
@@ -87,6 +83,7 @@ from toolwright.core.spaces import SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import Topic
+from toolwright.core.value import Value
 from toolwright.runtime.agents.semantics import vector_of
 
 pytestmark = pytest.mark.anyio
@@ -285,10 +282,25 @@ NEEDING_NOTHING = {  # they insert the rows that they write, or check the number
     *(Deliver, Notify, Spawn, ChildLimit, OpenRequest, SetValue),
     *(Put, Add, SetTimer, SetPlan, SetBlock, AddPassage, PinMcpTool),
 }
+MAY_FIND_NOTHING = {
+    # The row to delete may be gone already, which is the intended result.
+    *(Unreact, Delete, DropTimer, DropPlan, DropMind, UnlinkBlock, CloseRequest),
+    # They follow the state of other rows, which can have changed in the meantime.
+    *(SetVector, HoldMcpTool, UnholdMcpTool),
+    # They affect any number of rows, including none: followers, and children in progress.
+    *(Announce, CancelChildren),
+}
+
+
+def leaves_of(kind: type[Value]) -> set[type[Value]]:
+    """The product's effects among a class and the classes below it, without base classes."""
+    below = [each for each in kind.__subclasses__() if each.__module__.startswith("toolwright.")]
+    return {leaf for each in below for leaf in leaves_of(each)} or {kind}
 
 
 def test_every_effect_says_what_it_does_where_it_finds_no_row() -> None:
-    assert {*FINDING, *NEEDING_NOTHING} == set(get_args(Effect))
+    every = {leaf for kind in get_args(Effect) for leaf in leaves_of(kind)}
+    assert {*FINDING, *NEEDING_NOTHING} == every
     assert {kind for kind, (_, guard) in FINDING.items() if guard is None} == MAY_FIND_NOTHING
 
 

@@ -8,20 +8,11 @@ from tests.conformance.test_spaces import act, delivery, joins, made, member, me
 from tests.play import AT, begun, committed, draft, dump, said
 
 from toolwright.core.agents.mind import Plan
+from toolwright.core.journal.agent_effects import FirePlan, SetPlan
 from toolwright.core.journal.child_effects import ChildLimit
-from toolwright.core.journal.effects import (
-    Deliver,
-    DropMember,
-    DropSpace,
-    Effect,
-    Erase,
-    FirePlan,
-    MarkRead,
-    Post,
-    React,
-    SetPlan,
-)
+from toolwright.core.journal.effects import Deliver, Effect
 from toolwright.core.journal.rows import Guard
+from toolwright.core.journal.space_effects import DropMember, DropSpace, Erase, MarkRead, Post, React
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, Result
 from toolwright.core.spaces import Reaction

@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.test_spaces import act
 from tests.play import AT, committed, later, token
 
-from toolwright.core.journal.effects import Add, Delete
+from toolwright.core.journal.rows import Add, Delete
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Apply,

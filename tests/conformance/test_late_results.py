@@ -21,9 +21,9 @@ from tests.postgres_server import fresh_database
 from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.connection import connect
+from toolwright.core.journal.agent_effects import SetTimer
 from toolwright.core.journal.child_effects import Close, HandOff
-from toolwright.core.journal.effects import DropMember, Erase, Post, SetTimer
-from toolwright.core.journal.space_effects import Source
+from toolwright.core.journal.space_effects import DropMember, Erase, Post, Source
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Answer,

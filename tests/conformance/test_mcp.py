@@ -10,18 +10,15 @@ from tests.conformance.test_agents import agent, drop, save
 from tests.conformance.test_spaces import act, made, message, says, space, told
 from tests.play import AT, Drain, begun, change, committed, draft, dump, later, settle
 
-from toolwright.core.journal.effects import (
+from toolwright.core.journal.agent_effects import (
     AcceptMcpTool,
-    AddNestedCall,
-    Delete,
-    Effect,
     HoldMcpTool,
     PinMcpTool,
-    Put,
     SetTimer,
     UnholdMcpTool,
 )
-from toolwright.core.journal.rows import Guard
+from toolwright.core.journal.effects import AddNestedCall, Effect
+from toolwright.core.journal.rows import Delete, Guard, Put
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Park, Result, Submit
 from toolwright.core.json_value import JSONObject

@@ -21,16 +21,16 @@ from toolwright.core.agents.memory import (
     is_match,
     read_query,
 )
-from toolwright.core.journal.effects import (
+from toolwright.core.journal.agent_effects import (
     AddPassage,
     DropBlock,
     DropPassage,
-    Effect,
     LinkBlock,
     SetBlock,
     SetVector,
     UnlinkBlock,
 )
+from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict

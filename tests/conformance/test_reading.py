@@ -20,9 +20,9 @@ from tests.play import (
 )
 
 from toolwright.core.env.env import EnvChange, EnvRow
-from toolwright.core.journal.effects import Compact
 from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.retention import DropThread
+from toolwright.core.journal.space_effects import Compact
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Store
 from toolwright.core.journal.units import Apply, Claim, Committed, Finish, Result, Submit
 from toolwright.core.results import AttachmentRef

@@ -9,7 +9,7 @@ from tests.play import AT, committed, later
 from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import SigningKey
-from toolwright.core.journal.effects import Add, Delete, Put
+from toolwright.core.journal.rows import Add, Delete, Put
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.mcp.servers import McpTask

@@ -10,15 +10,15 @@ from tests.conformance.conftest import Journal
 from tests.conformance.test_entities import drop, human, save
 from tests.play import AT, Drain, begun, committed, draft, later, new_id, post, settle, token
 
+from toolwright.core.journal.agent_effects import DropTimer, SetTimer
 from toolwright.core.journal.child_effects import Close
-from toolwright.core.journal.effects import (
+from toolwright.core.journal.effects import Deliver, Effect
+from toolwright.core.journal.retention import Prune, SweepThreads
+from toolwright.core.journal.space_effects import (
     Announce,
-    Deliver,
     DropMember,
     DropSpace,
-    DropTimer,
     Edit,
-    Effect,
     Enter,
     Erase,
     MarkRead,
@@ -26,11 +26,9 @@ from toolwright.core.journal.effects import (
     React,
     SaveMember,
     SaveSpace,
-    SetTimer,
+    Source,
     Unreact,
 )
-from toolwright.core.journal.retention import Prune, SweepThreads
-from toolwright.core.journal.space_effects import Source
 from toolwright.core.journal.store import CallVisibility, Store
 from toolwright.core.journal.units import (
     Answer,

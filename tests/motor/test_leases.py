@@ -26,7 +26,7 @@ from toolwright.adapters.store.postgres.opening import upgrade_postgres
 from toolwright.adapters.store.schema import HEAD
 from toolwright.adapters.system import ClusterClock, new_id
 from toolwright.core.errors import DefinitionError, StoreError
-from toolwright.core.journal.effects import SetTimer
+from toolwright.core.journal.agent_effects import SetTimer
 from toolwright.core.journal.units import Apply, Claim, Conflict
 from toolwright.core.ports import Drain, Verdict
 from toolwright.core.value import changed

@@ -17,7 +17,8 @@ from tests.runtime.talk import call, calls
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import InvalidRequest, ModelUnavailable
 from toolwright.core.journal.child_effects import Close
-from toolwright.core.journal.effects import Deliver, Post, React
+from toolwright.core.journal.effects import Deliver
+from toolwright.core.journal.space_effects import Post, React
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Unit
 from toolwright.core.model import ModelEvent, ModelRequest

@@ -16,7 +16,7 @@ from tests.runtime.narrow import prompt_of
 from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.journal.effects import AddPassage, SetBlock
+from toolwright.core.journal.agent_effects import AddPassage, SetBlock
 from toolwright.core.journal.units import Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.runtime.prompts import SILENT

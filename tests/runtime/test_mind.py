@@ -21,7 +21,7 @@ from toolwright.core.agents.mind import (
     PlanChange,
 )
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError
-from toolwright.core.journal.effects import Put
+from toolwright.core.journal.rows import Put
 from toolwright.core.journal.units import Unit
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import MemoryStore

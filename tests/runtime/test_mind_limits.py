@@ -20,7 +20,7 @@ from toolwright.core.agents.mind import (
     PlanChange,
 )
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.journal.effects import CheckMind
+from toolwright.core.journal.agent_effects import CheckMind
 from toolwright.core.journal.units import Advance, Unit
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel

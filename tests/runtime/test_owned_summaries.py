@@ -14,7 +14,7 @@ from tests.runtime.test_sent_prompts import look, say, sent_in
 from tests.runtime.test_spaces import House, calls
 from tests.watched import Watched
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.journal.effects import Compact
+from toolwright.core.journal.space_effects import Compact
 from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.limits import MAX_SUMMARY, MOST_PINNED
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse

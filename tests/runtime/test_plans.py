@@ -18,7 +18,7 @@ from tests.runtime.mind_rig import AGENT, HOME, Died, Mind, thinking
 from tests.runtime.rig import running
 from toolwright import testing
 from toolwright.core.agents.mind import Plan, PlanChange
-from toolwright.core.journal.effects import DropPlan, FirePlan, SetPlan
+from toolwright.core.journal.agent_effects import DropPlan, FirePlan, SetPlan
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.threads.event import Topic

@@ -20,7 +20,7 @@ from tests.watched import Watched
 from toolwright import testing
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.errors import NotFound
-from toolwright.core.journal.effects import KeepTexts
+from toolwright.core.journal.space_effects import KeepTexts
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse

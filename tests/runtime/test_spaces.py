@@ -23,7 +23,7 @@ from toolwright.core.errors import (
     NotFound,
     TenvsRequired,
 )
-from toolwright.core.journal.effects import DropSpace
+from toolwright.core.journal.space_effects import DropSpace
 from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelEvent, ModelRequest

@@ -14,7 +14,7 @@ from tests.runtime.narrow import Narrow, all_tokens_of, check_valid, digest_of, 
 from tests.runtime.rig import Rig, running
 from toolwright import testing
 from toolwright.core.errors import ContextTooLong, ModelRefused, ModelUnavailable
-from toolwright.core.journal.effects import Compact
+from toolwright.core.journal.space_effects import Compact
 from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.model import Model, ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.compaction import Compaction, header, header_text, shown, text_tokens

@@ -13,7 +13,7 @@ from tests.runtime.test_backoff import Refusing, town
 from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, ThreadBusy
-from toolwright.core.journal.effects import SetTimer
+from toolwright.core.journal.agent_effects import SetTimer
 from toolwright.core.journal.retention import DropThread, SweepThreads
 from toolwright.core.journal.units import Apply, Unit
 from toolwright.core.results import Attachment

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from tests.databases import sqlite_journal
 from tests.play import Drain, change, create_thread, draft, dump, later, post, said, settle, token
 
+from toolwright.core.journal.agent_effects import DropTimer, SetTimer
 from toolwright.core.journal.approvals import Approve, Refuse
-from toolwright.core.journal.effects import DropTimer, SetTimer
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     Advance,

@@ -12,7 +12,8 @@ from tests.play import committed
 
 from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.core.errors import RowBroken
-from toolwright.core.journal.effects import PinMcpTool, Put
+from toolwright.core.journal.agent_effects import PinMcpTool
+from toolwright.core.journal.rows import Put
 from toolwright.core.mcp.servers import McpTask
 
 pytestmark = pytest.mark.anyio

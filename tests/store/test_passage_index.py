@@ -11,7 +11,7 @@ from tests.databases import sqlite_journal
 from tests.play import committed
 
 from toolwright.adapters.store.sql.memory import CODES, coded
-from toolwright.core.journal.effects import DropPassage
+from toolwright.core.journal.agent_effects import DropPassage
 
 pytestmark = pytest.mark.anyio
 

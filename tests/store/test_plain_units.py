@@ -16,7 +16,7 @@ from toolwright.adapters.store.sql.advance import is_plain, program
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.adapters.store.sqlite.driver import ProgramRunner
 from toolwright.adapters.store.sqlite.file import connect
-from toolwright.core.journal.effects import DropTimer
+from toolwright.core.journal.agent_effects import DropTimer
 from toolwright.core.journal.rows import GuardFailed
 from toolwright.core.journal.units import Advance, Answer, Committed, Finish, Leaving, Result
 from toolwright.core.threads.event import Event

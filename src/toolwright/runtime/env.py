@@ -15,7 +15,7 @@ from toolwright.core.env.env import EnvChange, EnvKind, EnvRow, EnvVar, SigningK
 from toolwright.core.env.logs import logger
 from toolwright.core.env.redact import LONG, NOTHING, Redactor
 from toolwright.core.errors import CannotUnseal
-from toolwright.core.journal.effects import Add
+from toolwright.core.journal.rows import Add
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Reseal
 from toolwright.core.json_value import JSON, JSONObject, dumps

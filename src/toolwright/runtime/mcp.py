@@ -12,7 +12,9 @@ from toolwright.core.agents.agent import LIFECYCLE, reserved
 from toolwright.core.env.env import EnvVar
 from toolwright.core.env.redact import NOTHING
 from toolwright.core.errors import CannotUnseal
-from toolwright.core.journal.effects import Effect, HoldMcpTool, PinMcpTool, Put, SetTimer, UnholdMcpTool
+from toolwright.core.journal.agent_effects import HoldMcpTool, PinMcpTool, SetTimer, UnholdMcpTool
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.rows import Put
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.listing import ListingError, McpListing, McpPrompts, side_by_side, within_share

@@ -8,45 +8,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from toolwright.core.journal import child_effects
-from toolwright.core.journal.agent_effects import (
-    AcceptMcpTool,
-    AddPassage,
-    CheckMind,
-    DropBlock,
-    DropMind,
-    DropPassage,
-    DropPlan,
-    DropTimer,
-    FirePlan,
-    HoldMcpTool,
-    LinkBlock,
-    PinMcpTool,
-    SetBlock,
-    SetPlan,
-    SetTimer,
-    SetVector,
-    UnholdMcpTool,
-    UnlinkBlock,
-)
-from toolwright.core.journal.rows import Add, Delete, Put
-from toolwright.core.journal.space_effects import (
-    Announce,
-    Compact,
-    DropMember,
-    DropSpace,
-    Edit,
-    Enter,
-    Erase,
-    Hide,
-    KeepTexts,
-    MarkRead,
-    Pin,
-    Post,
-    React,
-    SaveMember,
-    SaveSpace,
-    Unreact,
-)
+from toolwright.core.journal.agent_effects import FirePlan
+from toolwright.core.journal.rows import Add, Delete, Put, RowEffect
+from toolwright.core.journal.space_effects import Post, SpaceEffect
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
@@ -71,84 +35,7 @@ class Deliver(Value):
     delivery: Delivery
 
 
-Effect: TypeAlias = (
-    Announce
-    | Post
-    | Edit
-    | Erase
-    | React
-    | Unreact
-    | SaveSpace
-    | DropSpace
-    | SaveMember
-    | DropMember
-    | MarkRead
-    | Enter
-    | SetTimer
-    | DropTimer
-    | Deliver
-    | Put
-    | Add
-    | Delete
-    | CheckMind
-    | SetPlan
-    | DropPlan
-    | FirePlan
-    | DropMind
-    | SetBlock
-    | DropBlock
-    | LinkBlock
-    | UnlinkBlock
-    | AddPassage
-    | DropPassage
-    | SetVector
-    | PinMcpTool
-    | HoldMcpTool
-    | AcceptMcpTool
-    | UnholdMcpTool
-    | Compact
-    | Hide
-    | KeepTexts
-    | Pin
-    | AddNestedCall
-    | child_effects.Spawn
-    | child_effects.Speak
-    | child_effects.Report
-    | child_effects.Notify
-    | child_effects.Close
-    | child_effects.CancelChildren
-    | child_effects.Stop
-    | child_effects.Terminate
-    | child_effects.HandOff
-    | child_effects.Activated
-    | child_effects.BackOff
-    | child_effects.SetValue
-    | child_effects.OpenRequest
-    | child_effects.CloseRequest
-    | child_effects.ChildLimit
-    | child_effects.CheckRequest
-    | child_effects.FulfillRequest
-)
-
-MAY_FIND_NOTHING = frozenset[type](
-    {
-        # The row to delete may be gone already, which is the intended result.
-        *(
-            Unreact,
-            Delete,
-            DropTimer,
-            DropPlan,
-            DropMind,
-            UnlinkBlock,
-            child_effects.CloseRequest,
-        ),
-        # They follow the state of other rows, which can have changed in the meantime.
-        *(SetVector, HoldMcpTool, UnholdMcpTool),
-        # They affect any number of rows, including none: followers, and children in progress.
-        *(Announce, child_effects.CancelChildren),
-    }
-)
-"""Effects that do nothing if their row does not exist. All other effects that need a row fail with a conflict."""
+Effect: TypeAlias = RowEffect | SpaceEffect | Deliver | AddNestedCall | Put | Add | Delete
 
 
 def deliveries_of(effects: Sequence[Effect]) -> list[Delivery]:

@@ -19,7 +19,7 @@ from toolwright.core.errors import (
     NotFound,
     ToolwrightError,
 )
-from toolwright.core.journal.effects import DropMind
+from toolwright.core.journal.agent_effects import DropMind
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Conflict, DropAgent, SaveAgent
 from toolwright.core.json_value import (

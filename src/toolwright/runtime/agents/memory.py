@@ -20,17 +20,17 @@ from toolwright.core.agents.memory import (
 )
 from toolwright.core.checks import by_list, invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.journal.agent_effects import link_key
-from toolwright.core.journal.effects import (
+from toolwright.core.journal.agent_effects import (
     AddPassage,
     CheckMind,
     DropBlock,
     DropPassage,
-    Effect,
     LinkBlock,
     SetBlock,
     UnlinkBlock,
+    link_key,
 )
+from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.reads import AgentReads
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict

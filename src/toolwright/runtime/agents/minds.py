@@ -25,17 +25,9 @@ from toolwright.core.agents.mind import (
 from toolwright.core.checks import by_list, invalid_value
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError
-from toolwright.core.journal.agent_effects import MindKind
-from toolwright.core.journal.effects import (
-    CheckMind,
-    Delete,
-    DropPlan,
-    Effect,
-    FirePlan,
-    Put,
-    SetPlan,
-    SetTimer,
-)
+from toolwright.core.journal.agent_effects import CheckMind, DropPlan, FirePlan, MindKind, SetPlan, SetTimer
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.rows import Delete, Put
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.json_value import JSONObject

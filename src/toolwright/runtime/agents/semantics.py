@@ -17,7 +17,7 @@ from heapq import nsmallest
 from sys import byteorder
 
 from toolwright.core.agents.memory import Passage, PlacedVector, Vector
-from toolwright.core.journal.effects import SetVector
+from toolwright.core.journal.agent_effects import SetVector
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply
 from toolwright.core.ports import Clock, Embedder, NewId

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.journal.effects import SetTimer
+from toolwright.core.journal.agent_effects import SetTimer
 from toolwright.core.state.state import ELICIT_TIMEOUT
 from toolwright.core.threads.approval import Terms
 from toolwright.core.threads.call import Call, timer_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from toolwright.core.files import FileDrafts
-from toolwright.core.journal.effects import DropTimer, SetTimer
+from toolwright.core.journal.agent_effects import DropTimer, SetTimer
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
 from toolwright.core.results import AttachmentRef, Outcome, Pending, ToolResult

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from toolwright.core.agents.agent import ENTER_SPACE, home_thread_id_of
-from toolwright.core.journal.effects import Edit, Post
-from toolwright.core.journal.space_effects import Source
+from toolwright.core.journal.space_effects import Edit, Post, Source
 from toolwright.core.results import ToolResult
 from toolwright.core.spaces import CallShown, Entity
 from toolwright.core.threads.call import Call

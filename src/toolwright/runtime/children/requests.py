@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.env.env import EnvChange, EnvInput, EnvRow, EnvTypes, EnvVar, Variable, VariablesRequest
 from toolwright.core.errors import InvalidRequest, NoRoom, NotFound, StoreError, VariablesRequired
+from toolwright.core.journal.agent_effects import SetTimer
 from toolwright.core.journal.child_effects import CheckRequest, ChildLimit, FulfillRequest
-from toolwright.core.journal.effects import Effect, SetTimer
+from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
 from toolwright.core.ports import Clock, NewId

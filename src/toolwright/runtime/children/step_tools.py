@@ -8,7 +8,7 @@ from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import SUBAGENT_CREATE, SUBAGENT_MESSAGE
 from toolwright.core.env.env import EnvVar
 from toolwright.core.errors import CannotUnseal, InvalidRequest
-from toolwright.core.journal.effects import HoldMcpTool
+from toolwright.core.journal.agent_effects import HoldMcpTool
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import Agent, Reach, home_thread_id_of
-from toolwright.core.journal.effects import Enter
+from toolwright.core.journal.space_effects import Enter
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces import Entity

@@ -12,8 +12,9 @@ from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.files import FileChange
 from toolwright.core.journal.child_effects import Spawn
-from toolwright.core.journal.effects import Effect, Post
+from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.rows import Guard
+from toolwright.core.journal.space_effects import Post
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Advance, Committed, Conflict, Leaving
 from toolwright.core.json_value import JSON, JSONObject

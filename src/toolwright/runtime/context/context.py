@@ -15,7 +15,8 @@ from toolwright.core.dependencies.scope import Scope
 from toolwright.core.env.env import EnvRow
 from toolwright.core.env.redact import NOTHING, Redactor
 from toolwright.core.journal.child_effects import HandOff
-from toolwright.core.journal.effects import Effect, Enter, traced
+from toolwright.core.journal.effects import Effect, traced
+from toolwright.core.journal.space_effects import Enter
 from toolwright.core.journal.store import Store, ThreadView
 from toolwright.core.journal.telemetry import RunTrace
 from toolwright.core.journal.units import Advance, Claim, Committed, Conflict, Leaving, Release

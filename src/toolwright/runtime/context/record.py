@@ -11,8 +11,8 @@ from toolwright.core.agents.catalog import APP_TOOLS
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import RowBroken
 from toolwright.core.journal.child_effects import Activated, BackOff, HandOff, SetValue
-from toolwright.core.journal.effects import Compact, Effect
-from toolwright.core.journal.space_effects import Source
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.space_effects import Compact, Source
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.units import Advance, Claim, Committed, Leaving, Takeover
 from toolwright.core.json_value import JSON

@@ -12,7 +12,7 @@ from toolwright.core.agents.prompt import DEFAULT_CONTEXT, Context
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import ContextTooLong, ToolwrightError
-from toolwright.core.journal.effects import Compact
+from toolwright.core.journal.space_effects import Compact
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Result
 from toolwright.core.model import Model, ModelRequest, ToolDefinition, window_of

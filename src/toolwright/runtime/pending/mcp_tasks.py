@@ -13,7 +13,9 @@ from zlib import crc32
 
 from toolwright.core import errors
 from toolwright.core.env.logs import logger
-from toolwright.core.journal.effects import AddNestedCall, Delete, DropTimer, Effect, Put, SetTimer
+from toolwright.core.journal.agent_effects import DropTimer, SetTimer
+from toolwright.core.journal.effects import AddNestedCall, Effect
+from toolwright.core.journal.rows import Delete, Put
 from toolwright.core.journal.space_effects import Source
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.json_value import JSON, JSONObject, dumps

@@ -15,8 +15,9 @@ from toolwright.core.checks import by_list
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.journal import units
+from toolwright.core.journal.agent_effects import DropTimer, SetTimer
 from toolwright.core.journal.approvals import Approve, Refuse
-from toolwright.core.journal.effects import DropTimer, Effect, SetTimer
+from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.space_effects import Source
 from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, plain

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
-from toolwright.core.journal.effects import Announce, Effect
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.space_effects import Announce
 from toolwright.core.journal.units import Leaving
 from toolwright.core.threads.event import EventType
 from toolwright.core.threads.inbox import InboxChange

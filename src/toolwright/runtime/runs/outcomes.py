@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from toolwright.core.agents.active import CallSummary, after_calls, after_text, side_over
 from toolwright.core.env.logs import logger
 from toolwright.core.journal.child_effects import HandOff
-from toolwright.core.journal.effects import KeepTexts
+from toolwright.core.journal.space_effects import KeepTexts
 from toolwright.core.journal.units import Advance, Answer, Result
 from toolwright.core.model import ModelResponse, call_not_executed
 from toolwright.core.requests.speaker import ComposedForm

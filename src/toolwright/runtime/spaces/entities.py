@@ -11,8 +11,7 @@ from pydantic.alias_generators import to_camel
 from toolwright.core import errors
 from toolwright.core.checks import brief_value
 from toolwright.core.env.env import EnvInput, EnvType, EnvVar, read_env
-from toolwright.core.journal.effects import Add, Delete
-from toolwright.core.journal.rows import Guard
+from toolwright.core.journal.rows import Add, Delete, Guard
 from toolwright.core.journal.units import Conflict, DropEntity, SaveEntity, SetEnv, SignOut, UseOnce
 from toolwright.core.json_value import (
     JSON,

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from toolwright.core.checks import invalid_value
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.journal.effects import Post, React, Unreact
-from toolwright.core.journal.space_effects import NO_SOURCE, Source
+from toolwright.core.journal.space_effects import NO_SOURCE, Post, React, Source, Unreact
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
 from toolwright.core.json_value import JSONObject

@@ -8,11 +8,11 @@ from typing import Unpack
 
 from toolwright.core.broken_rows import exists
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError, ToolwrightError
-from toolwright.core.journal.effects import (
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.space_effects import (
     DropMember,
     DropSpace,
     Edit,
-    Effect,
     Erase,
     MarkRead,
     SaveMember,

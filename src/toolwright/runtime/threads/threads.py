@@ -18,7 +18,7 @@ from toolwright.core.env.env import SECRETS, EnvInput, EnvType, name_error
 from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.journal import units
-from toolwright.core.journal.effects import Compact, Hide, Pin
+from toolwright.core.journal.space_effects import Compact, Hide, Pin
 from toolwright.core.journal.store import Order
 from toolwright.core.json_value import (
     JSON,

@@ -7,7 +7,7 @@ from typing import cast
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.checks import misfit
 from toolwright.core.errors import InvalidRequest, NotFound, ToolwrightError, Unreachable
-from toolwright.core.journal.effects import AcceptMcpTool
+from toolwright.core.journal.agent_effects import AcceptMcpTool
 from toolwright.core.journal.units import Apply, Conflict
 from toolwright.core.mcp.listing import ListingError, McpPrompts
 from toolwright.core.mcp.servers import McpPromptText, McpRefused, McpServerState, McpUnavailable

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 from toolwright.core.agents.memory import MOST_FOUND, Block, Passage, check_block, check_passage, read_query
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.journal.effects import AddPassage, CheckMind, SetBlock
+from toolwright.core.journal.agent_effects import AddPassage, CheckMind, SetBlock
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON
 from toolwright.core.results import ToolResult

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.journal.effects import Announce, Enter, React
+from toolwright.core.journal.space_effects import Announce, Enter, React
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.spaces import Reaction, Space, SpaceMessage

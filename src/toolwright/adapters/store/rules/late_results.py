@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 from toolwright.core.agents.agent import entity_id_of
+from toolwright.core.journal.agent_effects import DropTimer
 from toolwright.core.journal.child_effects import HandOff
-from toolwright.core.journal.effects import DropTimer, Edit, Effect, Post
-from toolwright.core.journal.space_effects import Source
+from toolwright.core.journal.effects import Effect
+from toolwright.core.journal.space_effects import Edit, Post, Source
 from toolwright.core.journal.units import Advance
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results import CALL_CANCELLED

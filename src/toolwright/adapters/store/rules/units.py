@@ -31,7 +31,7 @@ from toolwright.core.env.env import Asked, EnvRow, VariablesRequest
 from toolwright.core.journal import units
 from toolwright.core.journal.agent_effects import AGENT, drop_mind, drop_timer, wake
 from toolwright.core.journal.approvals import Approve, Refuse
-from toolwright.core.journal.effects import AddNestedCall, DropMember, Effect
+from toolwright.core.journal.effects import AddNestedCall, Effect
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes
 from toolwright.core.journal.rows import (
     Add,
@@ -55,6 +55,7 @@ from toolwright.core.journal.rows import (
     Tell,
     UpTo,
 )
+from toolwright.core.journal.space_effects import DropMember
 from toolwright.core.mcp.servers import McpDefinition, McpTask, task_timer
 from toolwright.core.spaces import Entity, Member
 from toolwright.core.threads.call import OPEN, Call
