@@ -150,7 +150,6 @@ class Compiler:
     def delete_some(
         self,
         table: sa.Table,
-        key: Sequence[sa.ColumnElement[Any]],  # of any types
         *where: sa.ColumnElement[bool],
         oldest_by: sa.ColumnElement[int] | None = None,
     ) -> Statement:
@@ -159,6 +158,7 @@ class Compiler:
         On Postgres the rows are found once, as an array of their physical places. With a search by key, a planner whose
         statistics take the table for empty would repeat the search for each row of the table.
         """
+        key = (*table.primary_key.columns,)
         is_postgres = self._dialect.name == "postgresql"
         place: sa.ColumnElement[Any] = sa.literal_column(f"{table.name}.ctid")
         columns: Sequence[sa.ColumnElement[Any]] = [place] if is_postgres else key

@@ -8,7 +8,7 @@ the path was replaced. Triggers on `files` insert the rows, so that no writer of
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -50,8 +50,8 @@ from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import owned_by
 
-_Piece: TypeAlias = tuple[tuple[sa.ColumnElement[Any], ...], sa.ColumnElement[bool]]
-"""The key of a table, and the condition of the rows that go with a deleted thread, space or agent."""
+_Piece: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
+"""A table, and the condition of the rows that go with a deleted thread, space or agent."""
 _KEEP = "INSERT INTO kept_bytes VALUES (NEW.digest, NEW.thread_id) ON CONFLICT DO NOTHING"
 
 
@@ -107,40 +107,30 @@ class RetentionStatements:
         its_messages = sa.select(space_messages.c.id).where(space_messages.c.space_id == thread_id)
         has_reactions = sa.exists().where(reactions.c.message_id == space_messages.c.id)
         of_space: list[_Piece] = [  # reactions are found by their messages
-            (
-                (reactions.c.message_id, reactions.c.entity_id, reactions.c.emoji),
-                reactions.c.message_id.in_(its_messages),
-            ),
-            ((space_messages.c.id,), sa.and_(space_messages.c.space_id == thread_id, ~has_reactions)),
+            (reactions, reactions.c.message_id.in_(its_messages)),
+            (space_messages, sa.and_(space_messages.c.space_id == thread_id, ~has_reactions)),
         ]
         of_agent: list[_Piece] = [
-            ((passages.c.place,), passages.c.agent_id == thread_id),
-            ((passage_keepers.c.number,), passage_keepers.c.agent_id == thread_id),
+            (passages, passages.c.agent_id == thread_id),
+            (passage_keepers, passage_keepers.c.agent_id == thread_id),
         ]
         its_runs = sa.select(runs.c.id).where(runs.c.thread_id == thread_id)
         has_calls = sa.exists().where(calls.c.run_id == runs.c.id)
         has_steps = sa.exists().where(steps.c.run_id == runs.c.id)
-        bytes_of_thread = ((kept_bytes.c.digest, kept_bytes.c.thread_id), kept_bytes.c.thread_id == thread_id)
-        versions, records = message_versions.c, [RECORDS[each].table for each in owned_by("thread_id")]
+        bytes_of_thread = (kept_bytes, kept_bytes.c.thread_id == thread_id)
+        owned = (messages, inbox, events, files, thread_values, compactions, message_versions, sent_texts)
+        records = [RECORDS[each].table for each in owned_by("thread_id")]
         of_thread: list[_Piece] = [  # calls and steps are found by their runs
-            ((messages.c.thread_id, messages.c.seq), messages.c.thread_id == thread_id),
-            ((inbox.c.thread_id, inbox.c.event_id), inbox.c.thread_id == thread_id),
-            ((events.c.thread_id, events.c.n), events.c.thread_id == thread_id),
-            ((files.c.thread_id, files.c.folded), files.c.thread_id == thread_id),
-            ((env.c.owner, env.c.kind, env.c.name), env.c.owner == thread_id),
-            ((thread_values.c.thread_id, thread_values.c.key), thread_values.c.thread_id == thread_id),
-            ((compactions.c.thread_id, compactions.c.number), compactions.c.thread_id == thread_id),
-            ((versions.thread_id, versions.seq, versions.until), versions.thread_id == thread_id),
-            ((sent_texts.c.thread_id, sent_texts.c.digest), sent_texts.c.thread_id == thread_id),
-            *[((*each.primary_key.columns,), each.c.thread_id == thread_id) for each in records],
-            ((calls.c.id,), calls.c.run_id.in_(its_runs)),
-            ((steps.c.run_id, steps.c.number), steps.c.run_id.in_(its_runs)),
-            ((runs.c.id,), sa.and_(runs.c.thread_id == thread_id, ~has_calls, ~has_steps)),
+            *[(each, each.c.thread_id == thread_id) for each in (*owned, *records)],
+            (env, env.c.owner == thread_id),
+            (calls, calls.c.run_id.in_(its_runs)),
+            (steps, steps.c.run_id.in_(its_runs)),
+            (runs, sa.and_(runs.c.thread_id == thread_id, ~has_calls, ~has_steps)),
         ]
-        self.sweep_bytes = self._piece(*bytes_of_thread)
-        self.sweeps = [self._piece(*each) for each in of_thread]
-        self.sweeps_of_space = [self._piece(*each) for each in of_space]
-        self.sweeps_of_agent = [self._piece(*each) for each in of_agent]
+        self.sweep_bytes = compiled.delete_some(*bytes_of_thread)
+        self.sweeps = [compiled.delete_some(*each) for each in of_thread]
+        self.sweeps_of_space = [compiled.delete_some(*each) for each in of_space]
+        self.sweeps_of_agent = [compiled.delete_some(*each) for each in of_agent]
         self.forget_thread = self._forget([bytes_of_thread, *of_thread])
         self.forget_space = self._forget(of_space)
         self.forget_agent = self._forget(of_agent)
@@ -150,12 +140,12 @@ class RetentionStatements:
 
         A row that another transaction was writing is skipped on Postgres, which a later unit then deletes.
         """
-        is_empty = [~sa.exists(sa.select(key[0]).where(where).correlate(None)) for key, where in pieces]
+        is_empty = [
+            ~sa.exists(sa.select(sa.literal(1)).select_from(table).where(where).correlate(None))
+            for table, where in pieces
+        ]
         last = sa.delete(dropped_threads).where(dropped_threads.c.thread_id == string("note"), *is_empty)
         return self._compiled(last.returning(dropped_threads.c.thread_id))
-
-    def _piece(self, key: tuple[sa.ColumnElement[Any], ...], where: sa.ColumnElement[bool]) -> Statement:
-        return self._compiled.delete_some(cast("sa.Column[Any]", key[0]).table, key, where)
 
 
 _LATEST = micros(datetime.max.replace(tzinfo=UTC))

@@ -1,7 +1,6 @@
 """Statements that write the journal, of threads and of all other nouns, compiled once per dialect."""
 
 from functools import cache
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -51,13 +50,9 @@ def _insert_all(table: sa.Table) -> sa.Insert:
 
 
 def _oldest(
-    compiled: Compiler,
-    table: sa.Table,
-    key: tuple[sa.ColumnElement[Any], ...],  # of any types
-    at: sa.ColumnElement[int],
-    *deletable: sa.ColumnElement[bool],
+    compiled: Compiler, table: sa.Table, at: sa.ColumnElement[int], *deletable: sa.ColumnElement[bool]
 ) -> Statement:
-    return compiled.delete_some(table, key, at < number("before"), *deletable, oldest_by=at)
+    return compiled.delete_some(table, at < number("before"), *deletable, oldest_by=at)
 
 
 class Statements:
@@ -93,7 +88,7 @@ class Statements:
         self.probes = compiled(sa.select(commits.c.token).where(probes))
         self.probe = self._put(commits, "token")
         self.drop_commit = compiled(sa.delete(commits).where(commits.c.token == string("token")))
-        self.prune_commits = _oldest(compiled, commits, (commits.c.token,), commits.c.at)
+        self.prune_commits = _oldest(compiled, commits, commits.c.at)
 
     def _thread_statements(self, compiled: Compiler) -> None:
         held = sa.and_(
@@ -162,9 +157,8 @@ class Statements:
             .order_by(events.c.n)
         )
         at_work = sa.exists().where(threads.c.id == events.c.thread_id, threads.c.run_id.is_not(None))
-        key = (events.c.thread_id, events.c.n)
-        self.prune_events = _oldest(compiled, events, key, events.c.at, ~at_work)
-        self.prune_space_events = _oldest(compiled, space_events, (space_events.c.n,), space_events.c.at)
+        self.prune_events = _oldest(compiled, events, events.c.at, ~at_work)
+        self.prune_space_events = _oldest(compiled, space_events, space_events.c.at)
 
     def _inbox_statements(self, compiled: Compiler) -> None:
         self.all_read = cache(self._all_read)
