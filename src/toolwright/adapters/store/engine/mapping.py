@@ -23,7 +23,7 @@ from toolwright.adapters.store.engine.codecs import (
     UnreadableColumn,
     Values,
     instant_or_none,
-    micros,
+    micros_or_none,
 )
 from toolwright.adapters.store.engine.columns import Columns, Instant, Json, is_nullable
 from toolwright.adapters.store.engine.program import Statement
@@ -120,6 +120,7 @@ class Mapping(Reader[T]):
         self._columns = tuple(table.columns if columns is None else columns)
         self._names, self._derived, self._rest = names or {}, derived or {}, rest_field
         self._fields = {each.name for each in fields(cast("Any", kind))}  # a dataclass
+        self._encoders: dict[str, Callable[[Any], Param]] = {}  # as above
         self._makers: dict[tuple[Statement, tuple[str, ...]], Callable[..., Values]] = {}
         super().__init__(table, self._read_first, columns)
 
@@ -144,15 +145,24 @@ class Mapping(Reader[T]):
 
     def encode(self, column: str, value: Any) -> Param:  # of the column's type
         """Return the value of a column as it is stored."""
+        encoder = self._encoders.get(column)
+        if encoder is None:
+            encoder = self._encoders[column] = self._encoder(column)
+        return encoder(value)
+
+    def _encoder(self, column: str) -> Callable[[Any], Param]:  # as above
         kind = self.table.c[column].type
         match kind:
-            case Instant() if value is not None:
-                return micros(value)
+            case Instant():
+                return micros_or_none
+            case Json(absent=None) if is_nullable(self.table.c[column]):
+                return lambda value: None if value is None else kind.write(value)
+            case Json() if is_nullable(self.table.c[column]):
+                return lambda value: kind.write(value) if value else None
             case Json():
-                is_absent = value is None if kind.absent is None else not value
-                return None if is_absent and is_nullable(self.table.c[column]) else kind.write(value)
+                return kind.write
             case _:
-                return cast("Param", value)
+                return lambda value: value
 
     def decoder(self, column: str) -> Callable[[Any], Any]:  # as above
         """Return a function that reads a stored value of the column."""

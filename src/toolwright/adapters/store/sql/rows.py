@@ -153,23 +153,23 @@ class _Description:
                 return ("value",)
 
     def _condition(self, column: str, test: object) -> _Condition:
-        values: Sequence[object]
+        values: Sequence[object] = ()
         match test:
-            case Among(kind=kind, column=name, where=where):
-                return column, "Among", (kind, name, _Description(kind, self.values).conditions(where))
+            case str():
+                values = (test,)
             case bool():
                 return column, str(test), 0
-            case OneOf(values=values) | NoneOf(values=values):
-                pass
+            case Among(kind=kind, column=name, where=where):
+                return column, "Among", (kind, name, _Description(kind, self.values).conditions(where))
+            case OneOf() | NoneOf():
+                values = test.values
             case Not() | UpTo() | Beyond() | Above() | Below():
-                value = test.value
-                values = () if value is None else (value,)
-            case value:
-                values = () if value is None else (value,)
+                values = () if test.value is None else (test.value,)
+            case _:
+                values = () if test is None else (test,)
         for value in values:
             self._add(column, value)
-        is_test = isinstance(test, Test)
-        return column, type(test).__name__ if is_test else "", len(values)
+        return column, type(test).__name__ if isinstance(test, Test) else "", len(values)
 
     def _add(self, column: str, value: object) -> None:
         self.values[f"v{len(self.values)}"] = self._rows.encode(column, value)
