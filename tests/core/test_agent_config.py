@@ -1,14 +1,15 @@
 """Agents as JSON: everything that can be set on a prompt in Python, and each error by its path."""
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import toolwright as tw
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import InvalidConfiguration
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.model import ModelSettings
 
 OUTPUT: JSONObject = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CONFIG: JSONObject = {
@@ -22,6 +23,9 @@ CONFIG: JSONObject = {
         "stopSequences": ["END"],
         "presencePenalty": 1,
         "frequencyPenalty": -1,
+        "timeout": 30,
+        "openaiTextVerbosity": "low",
+        "extraHeaders": {"X-Team": "tea"},
     },
     "reasoning": "low",
     "toolChoice": "required",
@@ -63,6 +67,9 @@ def test_a_configuration_can_say_everything_that_a_prompt_can() -> None:
             "stop_sequences": ["END"],
             "presence_penalty": 1.0,
             "frequency_penalty": -1.0,
+            "timeout": 30,
+            "openai_text_verbosity": "low",
+            "extra_headers": {"X-Team": "tea"},
         },
     ).model_settings
     assert configured.model_settings == settings
@@ -77,6 +84,21 @@ FAULTY: list[tuple[dict[str, Any], str, str]] = [
     ({"modelSettings": {"temperature": "hot"}}, "modelSettings.temperature", "must be a number"),
     ({"modelSettings": {"topP": 2}}, "modelSettings.topP", "must be at most 1"),
     ({"modelSettings": {"heat": 1}}, "modelSettings.heat", "is not a known field"),
+    (
+        {"modelSettings": {"max_tokens": 1}},
+        "modelSettings.max_tokens",
+        "is not a known field",
+    ),
+    (
+        {"modelSettings": {"timeout": 0}},
+        "modelSettings.timeout",
+        "the model setting 'timeout' must be a number of",
+    ),
+    (
+        {"modelSettings": {"extraBody": {"tools": []}}},
+        "modelSettings.extraBody",
+        "extra_body cannot have 'tools'",
+    ),
     (
         {"reasoning": "much"},
         "reasoning",
@@ -101,3 +123,48 @@ def test_an_error_is_named_by_its_path(config: dict[str, Any], path: str, words:
     [fault, *_] = refused.value.details
     assert fault["path"] == path
     assert fault["message"].startswith(words)
+
+
+OPEN_FAULTS: dict[str, tuple[object, str]] = {
+    "openaiPreviousResponseId": (
+        "resp_of_another",
+        "is not a setting of configured agents; these are anthropic_cache, ",
+    ),
+    "extraHeaders": ({"Authorization": "Bearer x"}, "is not a setting of configured agents"),
+    "extraBody": ({"user": "x"}, "is not a setting of configured agents"),
+    "openaiTextVerbosity": (
+        {"low": True},
+        "must be a number, true, false or a name of at most 64 letters and digits",
+    ),
+    "openaiServiceTier": ("auto\n", "must be a number, true, false or a name"),
+    "timeout": (0, "must be a number of seconds above 0, at most 86400"),
+    "serviceTier": (1, "must be text"),
+    "parallelToolCalls": ("yes", "must be true or false"),
+}
+
+
+@pytest.mark.parametrize("name", [*OPEN_FAULTS])
+def test_what_is_configured_over_http_can_set_numbers_switches_and_words_of_a_list_alone(name: str) -> None:
+    value, words = OPEN_FAULTS[name]
+    with pytest.raises(InvalidConfiguration) as refused:
+        read_agent(
+            {"modelSettings": {name: cast("JSON", value)}}, Identity(name="planner"), {}, trusted=False
+        )
+    [fault] = refused.value.details
+    assert fault["path"] == f"modelSettings.{name}"
+    assert fault["message"].startswith(words)
+
+
+def test_what_is_configured_over_http_can_set_what_costs_nobody_else_anything() -> None:
+    settings: JSONObject = {
+        "timeout": 30,
+        "serviceTier": "flex",
+        "openaiReasoningSummary": "auto",
+        "anthropicCache": True,
+    }
+    agent = read_agent({"modelSettings": settings}, Identity(name="planner"), {}, trusted=False)
+    prompt = agent.sides["side_a"].prompt
+    assert isinstance(prompt, tw.Prompt)
+    assert isinstance(prompt.model_settings, ModelSettings) and prompt.model_settings.timeout == 30
+    others = {"service_tier": "flex", "openai_reasoning_summary": "auto", "anthropic_cache": True}
+    assert prompt.model_settings.others == others

@@ -131,8 +131,7 @@ MISTAKES: Mapping[str, tuple[Callable[[], object], str]] = {
     ),
     "a setting": (
         lambda: tw.Agent("a", model_settings={"temprature": 1}),
-        "Agent 'a': model_settings has no 'temprature'. Its names are temperature, top_p, max_tokens, seed, "
-        "stop_sequences, presence_penalty, frequency_penalty. Did you mean 'temperature'?",
+        "Agent 'a': model_settings has no 'temprature'. Did you mean 'temperature'?",
     ),
     "a value": (
         lambda: tw.Agent("a", model_settings={"max_tokens": "many"}),

@@ -1,16 +1,25 @@
 """Settings of a request on the wire."""
 
+import ast
+from pathlib import Path
+from typing import Any
+
+import pydantic_ai
 import pytest
 from openai import AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings as NativeSettings
 
-from tests.models.asking import MakeModel, ask, user
+import toolwright as tw
+from tests.models.asking import MakeModel, ask, request, user
 from tests.models.wire_server import WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
+from toolwright.core.agents.model_settings import COMMON, NATIVE
+from toolwright.core.errors import ModelUnavailable
 from toolwright.core.json_value import JSON
 from toolwright.core.model import Model, ModelRequest, ModelSettings
+from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio
 
@@ -63,3 +72,68 @@ async def test_a_model_that_takes_no_temperature_is_sent_none(
     with pytest.warns(UserWarning, match="Sampling parameters"):
         received = await sent(make_model(name), server, ModelSettings(temperature=0.1, max_tokens=77))
     assert [*received.values()] == [77]
+
+
+def declared(settings: dict[str, Any]) -> ModelSettings:
+    """Return the settings as a prompt declares them."""
+    given = tw.Prompt("p", model_settings=settings).model_settings
+    assert isinstance(given, ModelSettings)
+    return given
+
+
+def names_of_pydantic_ai() -> set[str]:
+    """Return the names of all settings of the installed version, also of providers whose library is not installed."""
+    folder = Path(pydantic_ai.__file__).parent
+    names: set[str] = set()
+    for path in [folder / "settings.py", *folder.glob("models/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and node.name.endswith("ModelSettings"):
+                fields = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+                names.update(each.id for each in fields if isinstance(each, ast.Name))
+    return names
+
+
+def test_all_settings_of_pydantic_ai_can_be_declared() -> None:
+    elsewhere = {"tool_choice", "thinking"}  # options of a prompt
+    assert {*COMMON} | NATIVE == names_of_pydantic_ai() - elsewhere
+
+
+async def test_headers_body_and_a_providers_own_settings_reach_it(
+    make_model: MakeModel, server: WireServer
+) -> None:
+    server.answer(text=("Hi",))
+    settings = declared(
+        {
+            "extra_headers": {"X-Team": "tea"},
+            "extra_body": {"metadata": {"shop": "7"}},
+            "openai_text_verbosity": "low",
+            "service_tier": "flex",
+            "parallel_tool_calls": False,
+            "timeout": 30,
+            "request_timeout": 60,
+        }
+    )
+    await ask(make_model("openai:gpt-5"), changed(request(), settings=settings))
+    received = server.requests[-1]
+    assert received.headers["x-team"] == "tea"
+    assert received.body["metadata"] == {"shop": "7"}
+    assert received.body["text"] == {"verbosity": "low"}
+    assert (received.body["service_tier"], received.body["parallel_tool_calls"]) == ("flex", False)
+    assert "search" in str(received.body["tools"])
+    assert not {"timeout", "request_timeout"} & received.body.keys()
+
+
+@pytest.mark.parametrize("setting", ["timeout", "first_event_timeout"])
+async def test_a_provider_that_is_silent_for_the_chosen_time_is_unavailable(
+    make_model: MakeModel, server: WireServer, setting: str
+) -> None:
+    for _ in range(3):
+        server.answer(ending="stalled")
+    with pytest.raises(ModelUnavailable):
+        await ask(make_model("openai:gpt-4o"), changed(request(), settings=declared({setting: 0.05})))
+
+
+def test_settings_keep_their_values_out_of_logs() -> None:
+    prompt = tw.Prompt("p", model_settings={"extra_headers": {"Authorization": "Bearer s3cret"}, "seed": 1})
+    assert "s3cret" not in repr(prompt)
+    assert "ModelSettings(seed, extra_headers)" in repr(prompt)

@@ -23,7 +23,6 @@ from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.execute import ABORT_GRACE
 from toolwright.runtime.calls.plan import INLINE_EXECUTORS, InlineExecutor
-from toolwright.runtime.model.ask import ANSWER_LIMITS
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
 from toolwright.wiring.parts import Parts
@@ -103,7 +102,7 @@ async def running(
     settings: Settings | None = None,
     files: Files | None = None,
     cipher: Cipher | None = None,
-    answer_limits: tuple[float, float] = ANSWER_LIMITS,
+    answer_limits: tuple[float, float] | None = None,
     inline_executors: Mapping[Kind, InlineExecutor] = INLINE_EXECUTORS,
     executors: Mapping[Kind, Executor] | None = None,
     abort_grace: float = ABORT_GRACE,
@@ -136,12 +135,13 @@ async def running(
             abort_grace=abort_grace,
             telemetry=telemetry,
         )
+        chosen = settings or Settings(max_outage=timedelta(0))
+        if answer_limits is not None:
+            names = ("model_timeout", "model_request_timeout")
+            limits = zip(names, [timedelta(seconds=each) for each in answer_limits], strict=True)
+            chosen = chosen.model_copy(update=dict(limits))
         rt = Runtime(
-            Catalog(agents=[agent, *agents], prompts=prompts, env=app_env),
-            parts,
-            settings or Settings(max_outage=timedelta(0)),
-            inline_wait,
-            answer_limits,
+            Catalog(agents=[agent, *agents], prompts=prompts, env=app_env), parts, chosen, inline_wait
         )
         await rt.start()
         try:

@@ -210,7 +210,9 @@ class Form(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _few_unknown(cls, value: Any, validator: ModelWrapValidatorHandler[Self]) -> Self:  # any input
-        return validator(limit_unknown_fields(value, cls))
+        return validator(
+            value if cls.model_config.get("extra") == "allow" else limit_unknown_fields(value, cls)
+        )
 
 
 class EnvVarForm(Form):

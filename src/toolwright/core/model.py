@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
@@ -58,9 +58,11 @@ class AnswerSchema(Value):
 
 
 class ModelSettings(Value):
-    """Settings common to several providers; None uses the provider's default.
+    """Settings of a model; None uses the provider's default, or for the timeouts that of the app.
 
     `temperature`, `top_p` and the penalties are passed to the provider. `max_tokens` limits the answer, in tokens.
+    `timeout` is the longest silence of the model within its answer, `request_timeout` the time of the whole answer with
+    its retries, both in seconds. `others` are further settings of pydantic-ai by name, as of one provider.
     """
 
     temperature: float | None = None
@@ -70,6 +72,14 @@ class ModelSettings(Value):
     stop_sequences: tuple[str, ...] | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+    timeout: float | None = None
+    request_timeout: float | None = None
+    others: Mapping[str, Any] = field(default_factory=dict[str, Any])  # any value that pydantic-ai takes
+
+    def __repr__(self) -> str:
+        """Return the names of what is set: headers can be secrets."""
+        names = [name for name in self.__struct_fields__[:-1] if getattr(self, name) is not None]
+        return f"ModelSettings({', '.join([*names, *self.others])})"
 
 
 class ModelRequest(Value):

@@ -102,13 +102,16 @@ def quantity(number: int | float, noun: str) -> str:
     return f"{count} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
+def nearest(name: str, options: Iterable[str]) -> str:
+    """Return a sentence that suggests the option that was probably meant by a name, or nothing."""
+    close = get_close_matches(name, sorted(options), n=1) if len(name) <= _LONGEST_MEANT else []
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
 def hint(name: str, options: Iterable[str]) -> str:
-    """Return a sentence that suggests the option that was probably meant by a name."""
+    """Return a sentence that suggests the option that was probably meant by a name, or lists them all."""
     names = sorted(options)
-    close = get_close_matches(name, names, n=1) if len(name) <= _LONGEST_MEANT else []
-    if close:
-        return f" Did you mean {close[0]!r}?"
-    return sentence(f" It has: {', '.join(names)}") if names else ""
+    return nearest(name, names) or (sentence(f" It has: {', '.join(names)}") if names else "")
 
 
 _UNSEEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -57,6 +57,8 @@ class RuntimeSettings(Protocol):
     max_subagent_depth: int
     max_attachment: int
     max_result_text: int
+    model_timeout: timedelta
+    model_request_timeout: timedelta
     retain_events: timedelta | None
     retain_runs: timedelta | None
 

@@ -44,7 +44,7 @@ from toolwright.runtime.health import Gauges, Health
 from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.mcp import McpOffers
-from toolwright.runtime.model.ask import ANSWER_LIMITS, ModelAnswers
+from toolwright.runtime.model.ask import ModelAnswers
 from toolwright.runtime.model.context_window import ContextWindows
 from toolwright.runtime.parts import Parts, RuntimeSettings
 from toolwright.runtime.pending.app_calls import AppCalls
@@ -89,7 +89,6 @@ class Runtime(Carried):
         parts: Parts,
         settings: RuntimeSettings,
         inline_wait: float = INLINE_WAIT,
-        answer_limits: tuple[float, float] = ANSWER_LIMITS,
     ) -> None:
         self._catalog, self._parts, self._settings = catalog, parts, settings
         self._store, self._motor = parts.store, parts.motor
@@ -114,7 +113,8 @@ class Runtime(Carried):
             system_prompts,
             self._windows,
             default_model=settings.model,
-            answer_limits=answer_limits,
+            timeout=settings.model_timeout.total_seconds(),
+            request_timeout=settings.model_request_timeout.total_seconds(),
         )
         self._mcp_offers = McpOffers(parts.mcp, store, clock, self._model_answers.most_tokens)
         self._lineages = lineages = Lineages(store, agents, environment)

@@ -101,6 +101,7 @@ _EMBEDDER = re.compile(r"openai:[^\s\x00-\x1f]+")
 # as browsers send it
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 Names = Annotated[tuple[str, ...], NoDecode]
+Timeout = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=1))]
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
@@ -201,6 +202,10 @@ class Settings(BaseSettings):
         summary_model: Model that writes the summaries of long conversations. Default: None, the agent's own.
         max_outage: How long a run waits for an unavailable model; with 0 it fails immediately. Default: None, which is
             10 minutes, or 0 with a journal in memory.
+        model_timeout: Longest time without an event within a model's answer, after which it is requested again, up to a
+            day. A prompt can set its own: `model_settings={"timeout": 30}`. Default: 10 minutes.
+        model_request_timeout: Longest time of a whole answer, with its retries, up to a day; of a prompt:
+            `model_settings={"request_timeout": 120}`. Default: 1 hour.
         max_chain_depth: Maximum length of a chain of agents that wake each other with messages. Default: 3.
         max_subagent_depth: Maximum depth of agents that call agents in child threads. Default: 8.
         max_body: Maximum size of a request's body in bytes. Default: 10 MiB, and 36 MiB for messages and agents.
@@ -254,6 +259,8 @@ class Settings(BaseSettings):
     context_tokens: int | None = Field(default=None, ge=LEAST_TOKENS, le=_LARGEST)
     summary_model: str | None = None
     max_outage: Annotated[timedelta, Field(ge=timedelta(0))] | None = None
+    model_timeout: Timeout = timedelta(minutes=10)
+    model_request_timeout: Timeout = timedelta(hours=1)
     max_chain_depth: int = Field(default=3, ge=0, le=_LARGEST)
     max_subagent_depth: int = Field(default=8, ge=1, le=_LARGEST)
     max_body: int | None = Field(default=None, ge=1)
@@ -466,7 +473,7 @@ class Settings(BaseSettings):
             )
         return value or None
 
-    @field_validator("retain_events", "retain_runs", mode="before")
+    @field_validator("retain_events", "retain_runs", "model_timeout", "model_request_timeout", mode="before")
     @classmethod
     def _duration(cls, value: Any) -> Any:  # any input
         return read_duration(value) if isinstance(value, str) else value

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias, cast
 
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Discriminator,
     Field,
     JsonValue,
@@ -15,6 +16,7 @@ from pydantic import (
     ValidationInfo,
     field_validator,
 )
+from pydantic.alias_generators import to_camel
 
 from toolwright.core.agents.agent import (
     CONFIGURED,
@@ -26,6 +28,7 @@ from toolwright.core.agents.agent import (
     reserved,
     toolkits_error,
 )
+from toolwright.core.agents.model_settings import COMMON, NATIVE, open_fault, setting_fault
 from toolwright.core.agents.prompt import (
     DEFAULT_CONTEXT,
     EFFORTS,
@@ -38,6 +41,7 @@ from toolwright.core.agents.prompt import (
 from toolwright.core.env.env import Variable
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.forms import (
+    FIELDS,
     MOST_TOOLS,
     OBJECT,
     TEXT,
@@ -54,7 +58,7 @@ from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_ERRORS, MO
 from toolwright.core.mcp.config import McpForm, read_servers
 from toolwright.core.model import Reasoning, ToolChoice
 from toolwright.core.schemas.output import Output
-from toolwright.core.text import sentence
+from toolwright.core.text import nearest, sentence
 from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read_variables, too_long
 from toolwright.core.tools.http.url_template import LONGEST
 from toolwright.core.tools.mcp import McpServer
@@ -63,6 +67,7 @@ from toolwright.core.value import Record, Stored, Value, changed
 
 ErrorDetail: TypeAlias = dict[str, str]
 MOST_STOPS = 100  # maximum number of stop sequences
+_SETTINGS = {to_camel(name): name for name in (*COMMON, *NATIVE)}
 
 
 def _read_claims(value: object) -> str:
@@ -103,7 +108,9 @@ class LoopForm(Form):
 
 
 class ModelSettingsForm(Form):
-    """Settings of the model, sent if the provider supports them."""
+    """Settings of the model, sent if the provider supports them. Those without a field are checked in `_settings`."""
+
+    model_config = ConfigDict(extra="allow")
 
     temperature: Annotated[float, Field(ge=0, le=1e9)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -198,6 +205,7 @@ def read_agent(config: JSON, identity: Identity, tools: Mapping[str, Tool], *, t
         mixed = "must be 'spaces' and 'mind', or 'channels' and 'memory'"
         raise invalid_value([{"path": "toolkits", "message": toolkits_error(form.toolkits) or mixed}])
     errors: list[ErrorDetail] = []
+    settings = _settings(form.model_settings, errors, trusted=trusted)
     chosen, tool_env = _tools(form, tools, reserved(toolkits), errors, trusted=trusted)
     variables = read_variables(
         form.variables, lambda path, message: errors.append({"path": path, "message": message})
@@ -206,7 +214,7 @@ def read_agent(config: JSON, identity: Identity, tools: Mapping[str, Tool], *, t
     if errors:
         raise invalid_value(errors)
     with _as_configuration():
-        prompt = _prompt(identity.name, form, chosen, variables, output)
+        prompt = _prompt(identity.name, form, settings, chosen, variables, output)
     servers = _servers(form.mcp, trusted)
     with _as_configuration():
         return Agent(
@@ -247,9 +255,14 @@ def _as_configuration() -> Generator[None]:
 
 
 def _prompt(
-    name: str, form: AgentForm, tools: Sequence[Tool], variables: Sequence[Variable], output: Output | None
+    name: str,
+    form: AgentForm,
+    settings: JSONObject,
+    tools: Sequence[Tool],
+    variables: Sequence[Variable],
+    output: Output | None,
 ) -> Prompt:
-    model, settings = form.model, form.model_settings
+    model = form.model
     return Prompt(
         name,
         prompt=form.agent.system,
@@ -259,10 +272,30 @@ def _prompt(
         reasoning=cast("Reasoning", form.reasoning),
         output=output,
         variables=variables,
-        model_settings=None if settings is None else settings.model_dump(exclude_none=True),
+        model_settings=settings or None,
         context=None if form.context is None else Context(**form.context.model_dump()),
         parallel=form.loop.parallel,
     )
+
+
+def _settings(form: ModelSettingsForm | None, errors: list[ErrorDetail], *, trusted: bool) -> JSONObject:
+    """Return the settings of the model by their names in Python. Only the operator can set all of them."""
+    if form is None:
+        return {}
+    settings: JSONObject = form.model_dump(exclude_none=True)
+    for written in form.model_extra or {}:
+        value = settings.pop(written, None)
+        if written not in _SETTINGS:
+            fault = f"{FIELDS.unknown}.{nearest(written, _SETTINGS)}"
+        elif trusted:
+            fault = setting_fault(_SETTINGS[written], value)
+        else:
+            fault = open_fault(_SETTINGS[written], value)
+        if fault is not None:
+            errors.append({"path": f"modelSettings.{written}", "message": fault.removesuffix(".")})
+        elif value is not None:
+            settings[_SETTINGS[written]] = value
+    return settings
 
 
 def _servers(form: McpForm, trusted: bool) -> list[McpServer | str]:

@@ -1,12 +1,13 @@
 """Prompt: system text, model, model settings, context policy and tools."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 
+from toolwright.core.agents.model_settings import MOST_TOKENS, declared_settings, whole_number
 from toolwright.core.arguments.signature import Handler, read_required
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.checks import (
@@ -23,11 +24,9 @@ from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject, plain_names
 from toolwright.core.model import SMALL_MODEL, Model, ModelSettings, Reasoning, ToolChoice, check_model
 from toolwright.core.schemas.output import Output
-from toolwright.core.text import hint
 from toolwright.core.tools.relations import AgentTool, SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tool import Tool, as_tools
 
-_MOST_TOKENS = 2**31
 MOST_PARALLEL = 100  # maximum number of calls of one answer that run at once
 LEAST_TOKENS = 1_000
 ANSWER_TOKENS = 16_384  # reserved for an answer if the model settings do not limit it
@@ -39,62 +38,9 @@ _CONTEXT_HINTS = {
 }
 
 
-def declared_settings(subject: str, declared: object) -> ModelSettings | None:
-    """Return the settings of a prompt. Raises `DefinitionError` for an unknown name or an invalid value."""
-    if declared is None or isinstance(declared, ModelSettings):
-        return declared
-    if not isinstance(declared, Mapping):
-        raise DefinitionError(f"{subject}: model_settings must be a dict, not {brief_value(declared)}.")
-    settings = cast("Mapping[object, object]", declared)
-    for name, value in settings.items():
-        rule = _RULES.get(name) if isinstance(name, str) else None
-        if rule is None:
-            raise DefinitionError(
-                f"{subject}: model_settings has no {name!r}. Its names are {', '.join(_RULES)}."
-                f"{hint(str(name), _RULES)}"
-            )
-        expected, fits = rule
-        if value is not None and not fits(value):
-            raise DefinitionError(
-                f"{subject}: the model setting {name!r} must be {expected}, not {brief_value(value)}."
-            )
-    values = {str(name): _as_tuple(each) for name, each in settings.items()}
-    return ModelSettings(**values)  # type: ignore[arg-type]  # as just validated
-
-
-def _as_tuple(value: object) -> object:
-    return tuple(cast("list[str]", value)) if isinstance(value, list) else value
-
-
-def _number(least: float, most: float) -> Callable[[object], bool]:
-    return lambda value: type(value) in (int, float) and least <= cast("float", value) <= most
-
-
-def _whole_number(least: int, most: int) -> Callable[[object], bool]:
-    return lambda value: type(value) is int and least <= value < most
-
-
-def _is_texts(value: object) -> bool:
-    if not isinstance(value, list | tuple):
-        return False
-    return all(isinstance(each, str) and each for each in cast("list[object]", value))
-
-
-_RULES: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "temperature": ("a number from 0", _number(0, 1e9)),
-    "top_p": ("a number from 0 to 1", _number(0, 1)),
-    "max_tokens": ("a whole number from 1", _whole_number(1, _MOST_TOKENS)),
-    "seed": ("a whole number", _whole_number(-(2**63), 2**63)),
-    "stop_sequences": ("a list of texts", _is_texts),
-    "presence_penalty": ("a number", _number(-1e9, 1e9)),
-    "frequency_penalty": ("a number", _number(-1e9, 1e9)),
-}
-"""The condition of each setting, as a message and as a predicate."""
-
-
 def check_parallel(subject: str, parallel: object) -> None:
     """Raise `DefinitionError` unless the value is None or a valid number of concurrent calls."""
-    if parallel is not None and not _whole_number(1, MOST_PARALLEL + 1)(parallel):
+    if parallel is not None and not whole_number(1, MOST_PARALLEL + 1)(parallel):
         raise DefinitionError(
             f"{subject}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
         )
@@ -134,9 +80,9 @@ class Context:
 
     def __post_init__(self) -> None:
         most = self.max_tokens
-        if most is not None and not _whole_number(LEAST_TOKENS, _MOST_TOKENS)(most):
+        if most is not None and not whole_number(LEAST_TOKENS, MOST_TOKENS)(most):
             raise DefinitionError(
-                f"Context: max_tokens must be a number of tokens from {LEAST_TOKENS} to {_MOST_TOKENS - 1}, not "
+                f"Context: max_tokens must be a number of tokens from {LEAST_TOKENS} to {MOST_TOKENS - 1}, not "
                 f"{brief_value(most)}."
             )
         for name in ("start_at", "keep"):
@@ -212,8 +158,9 @@ class Prompt:
         expose_as_tool: Whether other prompts can call it by its name. Default: False.
         output: The type of the answer: a JSON Schema, or a type such as a pydantic model. An invalid answer is returned
             to the model with its errors, at most twice; then the run fails. Default: None, any text.
-        model_settings: `temperature`, `top_p`, `max_tokens` (of an answer), `seed`, `stop_sequences`,
-            `presence_penalty` and `frequency_penalty`, as far as the provider supports them. Default: the provider's.
+        model_settings: Settings of the model by pydantic-ai's names, as far as the provider supports them:
+            `temperature`, `max_tokens` (of an answer), `timeout` (seconds), `extra_headers`, `openai_service_tier`, …
+            Default: the provider's.
         context: Token limit of its requests, and how conversations are shortened. Default: the agent's, or the app's.
         parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
             run at once. Default: the agent's, or the app's, or 1.

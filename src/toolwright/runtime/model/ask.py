@@ -12,7 +12,7 @@ from toolwright.core.agents.agent import CHANNELS
 from toolwright.core.concurrency import Supervision, is_cancelled
 from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
-from toolwright.core.model import Model, ModelRequest, ModelResponse
+from toolwright.core.model import Model, ModelRequest, ModelResponse, ModelSettings
 from toolwright.core.ports import Bus, Models
 from toolwright.core.text import BEFORE_CUT, error_text, quantity
 from toolwright.runtime.context.commit import Changes, ThreadLost
@@ -45,9 +45,8 @@ SLACK = (
 
 log = logger("toolwright.models")
 EDITED_TOO_OFTEN = "The conversation was changed repeatedly while it was shortened."
+NO_SETTINGS = ModelSettings()
 MOST_HELD = 0.02  # seconds for which a long answer is read without letting others run
-ANSWER_LIMITS = (600.0, 3600.0)
-"""Maximum seconds without an event within an answer, and maximum seconds of a whole answer."""
 
 
 def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, seconds: float) -> None:
@@ -104,7 +103,10 @@ class ModelRaised(Exception):
 
 
 class ModelAnswers:
-    """Sends requests to models. Nothing here commits except `windows`, which compact conversations."""
+    """Sends requests to models. Nothing here commits except `windows`, which compact conversations.
+
+    `timeout` and `request_timeout` are the limits of answers whose settings have none, see `ModelSettings`.
+    """
 
     def __init__(
         self,
@@ -115,7 +117,8 @@ class ModelAnswers:
         windows: ContextWindows,
         *,
         default_model: str | None,
-        answer_limits: tuple[float, float] = ANSWER_LIMITS,
+        timeout: float,
+        request_timeout: float,
     ) -> None:
         self.windows = windows
         self._models = models
@@ -123,7 +126,7 @@ class ModelAnswers:
         self._files = files
         self._system_prompts = system_prompts
         self._default_model = default_model
-        self._answer_limits = answer_limits
+        self._timeout, self._request_timeout = timeout, request_timeout
 
     async def ask(self, context: RunContext, changes: Changes) -> ModelResponse | None:
         """Return the answer in the current conversation, or None if the run was cancelled.
@@ -236,7 +239,8 @@ class ModelAnswers:
         compacted: bool = False,
     ) -> ModelResponse | None:
         """Return the answer, or None if its run was cancelled. Raises `ModelUnavailable` if it takes too long."""
-        silence, total = self._answer_limits
+        own = request.settings or NO_SETTINGS
+        silence, total = own.timeout or self._timeout, own.request_timeout or self._request_timeout
         abort = Cancellation() if context is None else context.abort
         if context is not None and context.trace is not None:
             model = context.trace.model(model, context.frame.id, compacted)

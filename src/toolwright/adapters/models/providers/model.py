@@ -93,6 +93,7 @@ _READING = "reading the model's answer"
 _OFFLINE = frozenset({"function", "test"})
 """The test models of pydantic-ai, which send no requests."""
 _FLAGS_ERRORS = frozenset({"anthropic", "bedrock"})
+_NAMES = [name for name in ModelSettings.__struct_fields__ if name not in ("request_timeout", "others")]
 
 
 class Retries(TypedDict, total=False):
@@ -491,21 +492,11 @@ def _settings_for(request: ModelRequest, defaults: NativeSettings, offer: ToolOf
 
 
 def _native(settings: ModelSettings) -> NativeSettings:
-    native = NativeSettings()
-    if settings.temperature is not None:
-        native["temperature"] = settings.temperature
-    if settings.top_p is not None:
-        native["top_p"] = settings.top_p
-    if settings.max_tokens is not None:
-        native["max_tokens"] = settings.max_tokens
-    if settings.seed is not None:
-        native["seed"] = settings.seed
+    """Return the settings by pydantic-ai's names. The time of the whole answer is limited by the run."""
+    own = {name: getattr(settings, name) for name in _NAMES}
+    native: Any = {name: value for name, value in own.items() if value is not None} | dict(settings.others)
     if settings.stop_sequences is not None:
         native["stop_sequences"] = [*settings.stop_sequences]
-    if settings.presence_penalty is not None:
-        native["presence_penalty"] = settings.presence_penalty
-    if settings.frequency_penalty is not None:
-        native["frequency_penalty"] = settings.frequency_penalty
     return native
 
 
