@@ -255,6 +255,26 @@ async def test_within_a_prompt_that_a_handler_calls_nothing_parks_the_run() -> N
         assert (await talk.rt.runs.get(sent.id)).step_count == 2
 
 
+async def test_tokens_used_within_a_prompt_that_a_handler_calls_count_once() -> None:
+    @tw.tool(description="Ask the model.")
+    async def sample(state: tw.ThreadState) -> str:
+        return (await state.sample("How much?")).text
+
+    def turn(made: dict[str, Any], tokens: int) -> dict[str, Any]:
+        return {**made, "usage": {"input_tokens": tokens}}
+
+    asked = turn({"text": "Much.", "when": "How much?"}, 100)
+    below = tw.Prompt(
+        "sums", tool_description="Sums.", expose_as_tool=True, tools=[sample],
+        model=Watched([turn(call("sample"), 10), asked, turn({"text": "Done."}, 10)]),
+    )  # fmt: skip
+    model = Watched([turn(call("caller"), 1), turn({"text": "Done."}, 1)])
+    main = tw.Prompt("main", tools=[caller("sums", message="x"), "sums"], model=model)
+    async with talking(tw.App(agents=[tw.Agent("boss", main)], prompts=[below]), "boss") as talk:
+        run = await talk.say()
+        assert (run.status, run.usage.input_tokens) == ("completed", 122)
+
+
 async def test_what_a_called_tool_asks_of_the_run_its_caller_asks_too() -> None:
     @tw.tool(description="Stop.")
     async def stop(state: tw.ThreadState) -> str:

@@ -112,6 +112,63 @@ async def test_a_handler_that_runs_again_waits_for_the_same_call(answered: str, 
         assert [place for place, _, _ in await talk.made()] == ["", "1"]
 
 
+async def test_a_handler_goes_on_with_the_calls_that_it_waits_for_while_its_process_stops(
+    store: OpenStore,
+) -> None:
+    made, begun, goes_on = list[int](), asyncio.Event(), asyncio.Event()
+
+    @tw.tool(description="Look.")
+    async def look() -> str:
+        begun.set()
+        await goes_on.wait()
+        return "looked"
+
+    below = Watched([call("look"), call("work", n=1), {"text": "Done below."}])
+    prompt = tw.Prompt(
+        "sums", model=below, tools=[look, counting(made)], expose_as_tool=True, tool_description="Sums."
+    )
+    tools = [caller(("sums", {"message": "x"})), "sums"]
+    async with process(store, tools, prompts=[prompt]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        sent = await rig.rt.threads.send(thread.id, "Go")
+        await begun.wait()
+        asyncio.get_running_loop().call_later(0.01, goes_on.set)
+        await rig.rt.stop(10.0)
+        assert made == [1], "the call was made before the process ended"
+    async with process(store, tools, prompts=[prompt]) as rig:
+        done = await rig.rt.runs.wait(sent.id, 10)
+        assert (done.output, done.lives) == ("Done.", 0)
+        assert made == [1]
+
+
+@pytest.mark.idle_clock
+async def test_a_handler_that_runs_again_reads_again_that_a_call_was_not_answered_in_time(
+    store: OpenStore,
+) -> None:
+    read, begun = list[str | None](), asyncio.Event()
+    brief = tw.Tool(
+        name="ask", description="Ask outside.", kind="external", timeout=1.0, parameters={"type": "object"}
+    )
+
+    def asking(*, ends: bool) -> tw.Tool:
+        @tw.tool(description="Call.", name="caller", idempotent=True)
+        async def asks(state: tw.ThreadState) -> str:
+            read.append((await state.invoke_tool("ask")).error)
+            begun.set()
+            await (asyncio.sleep(0) if ends else asyncio.Event().wait())
+            return "asked"
+
+        return asks
+
+    async with process(store, [asking(ends=False), brief]) as rig:
+        thread = await rig.rt.threads.create("tester")
+        sent = await rig.rt.threads.send(thread.id, "Go")
+        await begun.wait()
+    async with process(store, [asking(ends=True), brief]) as rig:
+        assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
+    assert read == ["Tool timed out after 1000ms"] * 2
+
+
 async def test_what_a_prompt_tool_waits_for_outlives_the_process(store: OpenStore) -> None:
     def prompts() -> list[tw.Prompt]:
         below = Watched([call("ask"), {"text": "They said it."}])

@@ -90,7 +90,7 @@ class Delegates:
 
     async def _birth(self, tool: Tool, call: Call, state: RunState) -> tuple[ActiveAgent, NewChildRows]:
         name, context = call.delegate or ANONYMOUS, state.run_context
-        texts = [each.content for each in context.frame.messages]
+        texts = [each.content for each in context.conversation.messages]
         measured = [context.thread.arguments, context.values, call.args, texts]
         caller = await in_thread_if_large(measured, _caller, context, call, state.call_id, self._catalog)
         if name == ANONYMOUS or name in self._catalog.requests:
@@ -160,7 +160,7 @@ def _caller(context: RunContext, call: Call, call_id: str, catalog: Catalog) -> 
     ]
     if request is not None:
         data, tools = caller_items(request, call.instance)
-    messages = [*context.frame.opening, *context.frame.messages]
+    messages = [*context.conversation.opening, *context.conversation.messages]
     before = next(
         (place for place, each in enumerate(messages) if any(made.id == call_id for made in each.calls)), None
     )

@@ -214,8 +214,7 @@ class Runtime(Carried):
         tools = handler_tools(Sampling(self._model_answers).answer)
 
         def handler_calls(do: Do) -> Invoke:
-            parts = (planner, executor, settler, waiter, nested)
-            return HandlerCalls(do, outcomes, *parts, self._whole, tools).invoke
+            return HandlerCalls(do, outcomes, settler, nested, self._whole, tools).invoke
 
         actions = Actions(
             planner,

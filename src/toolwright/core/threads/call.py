@@ -25,6 +25,7 @@ MOVES: dict[CallStatus, frozenset[CallStatus]] = {
     "cancelled": frozenset(),
 }
 OPEN: tuple[CallStatus, ...] = ("waiting", "pending")
+UNSETTLED: frozenset[CallStatus] = frozenset({"created", "running", "waiting"})  # its caller has read nothing
 MOVED = (
     *("status", "result", "attempts", "deadline", "expires_at", "space_id", "approval", "terms"),
     *("started_at", "completed_at"),

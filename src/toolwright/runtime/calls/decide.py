@@ -1,7 +1,6 @@
 """Decisions about a call before it starts: missing variables, and the approval of a person."""
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 
@@ -20,8 +19,9 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import tool_event
 
 
-async def decide(context: RunContext, call: Call, tools: Mapping[str, Tool]) -> None:
+async def decide(context: RunContext, call: Call) -> None:
     """Refuse a call whose variables are still missing, or evaluate its tool's approval predicate, if it has one."""
+    tools = context.frame.tools or context.active.by_name
     tool = tools.get(call.name)
     if tool is None:
         return
@@ -59,9 +59,8 @@ def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool
     """
     approval, validator = tool.approval, tool.validator
     assert approval is not None and validator is not None, "the call needs an approval"
-    in_memory = context.holder is not None or call.id in context.nested
     seconds = approval.expires_in
-    if in_memory:
+    if context.holder is not None:
         seconds = ELICIT_TIMEOUT if seconds is None else min(seconds, ELICIT_TIMEOUT)
     if seconds is not None:
         due = context.clock.now() + timedelta(seconds=seconds)

@@ -138,10 +138,10 @@ class CallExecutor:
                 await state.check()
             except NotFound as error:
                 outcome = ToolResult.fail(error.message, error_code=error.code)
-        changes, drafted = state.written(), state.drafted
+        changes, drafted, has_effects = state.written()
         if drafted is not None:
             await context.retry_until_available(drafted.rename_existing)
-        if state.has_effects:
+        if has_effects:
             try:
                 changes.effects = tuple(await state.effects())
             except ToolwrightError as error:  # a precondition of the tool's write no longer holds

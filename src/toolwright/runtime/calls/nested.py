@@ -115,8 +115,9 @@ class Nested:
 
 def _chat(context: RunContext) -> list[Message]:
     """Return the messages before a prompt tool's call, as sent to the caller's model."""
-    if context.frame.call is not None:
-        return context.frame.shown(None)
+    frame = context.conversation
+    if frame.call is not None:
+        return frame.shown(None)
     active = context.active
     if len(active.sides) < 2:
         return context.root.shown(None)

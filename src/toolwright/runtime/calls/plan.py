@@ -164,21 +164,17 @@ class CallPlanner:
         self._inline_executors = inline_executors
         self._settler = settler
 
-    def begin(
-        self,
-        context: RunContext,
-        calls: Iterable[Call],
-        changes: Changes,
-        tools: Mapping[str, Tool] | None = None,
-    ) -> None:
+    def begin(self, context: RunContext, calls: Iterable[Call], changes: Changes) -> None:
         """Settle the calls that need no executor, in order, and start the first of the others.
 
         With `parallel`, following calls of read-only tools are started as well, while earlier ones run or wait; every
-        other call runs alone. `tools` are the available tools, by default the active agent's. The unit ends before a
-        call that is not decided yet (see `decide`), after 100 calls, and after a large state, because the unit is built
-        without yielding.
+        other call runs alone. The unit ends before a call that is not decided yet (see `decide`), after 100 calls, and
+        after a large state, because the unit is built without yielding. While the process stops, only the calls that a
+        running handler waits for are started.
         """
-        tools = context.active.by_name if tools is None else tools
+        if context.stopping and context.holder is None:
+            return
+        tools = context.frame.tools or context.active.by_name
         earlier = EarlierCalls(1 if context.active.parallel == 1 else max_concurrent(context))
         for call in islice(calls, CALLS_PER_UNIT):
             if (earlier.is_open and earlier.limit == 1) or earlier.size > STATE_PER_UNIT:
@@ -237,8 +233,9 @@ class CallPlanner:
                 _ask(context, changes, call, tool)
                 earlier.is_open = True
 
-    def restart(self, context: RunContext, changes: Changes, call: Call, tools: Mapping[str, Tool]) -> bool:
+    def restart(self, context: RunContext, changes: Changes, call: Call) -> bool:
         """Start a call again that a crashed process had started. Return False if it is not repeatable (D14)."""
+        tools = context.frame.tools or context.active.by_name
         prepared = prepare(tools, call.name, call.arguments, call.id, resolver(context, Changes(), call))
         if isinstance(prepared, ToolResult) or not prepared.tool.repeatable:
             return False

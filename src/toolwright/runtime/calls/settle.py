@@ -12,7 +12,7 @@ from toolwright.core.files import FileDrafts
 from toolwright.core.journal.agent_effects import DropTimer, SetTimer
 from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.ports import Clock
-from toolwright.core.results import AttachmentRef, Outcome, Pending, ToolResult
+from toolwright.core.results import AttachmentRef, Pending, ToolResult
 from toolwright.core.state.state import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call, CallMove, CallStatus, timer_of
@@ -23,14 +23,12 @@ from toolwright.core.tools.pipeline import (
 )
 from toolwright.core.value import changed
 from toolwright.runtime.calls.request_state import write_output
-from toolwright.runtime.calls.visible import result_message
-from toolwright.runtime.calls.visible import timeout_message as timed_out_message
+from toolwright.runtime.calls.visible import result_message, timeout_message
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.mcp import follow
-from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import outcome_event
 from toolwright.wire.result import model_text, result_from_json, result_to_json, s3_pending
 
@@ -39,18 +37,20 @@ INTERRUPTED = "Interrupted: the process stopped while this call was running; its
 CANCELLED = "Run cancelled while this call was running; its effect is unknown."
 
 
-def answer_message(
+def add_answer(
     context: RunContext,
     changes: Changes,
     call: Call,
     result: ToolResult,
     at: datetime,
     content: str | None = None,
-) -> Message:
-    """Return the tool message with a result for the model, as text or as the given `content`.
+) -> None:
+    """Add the tool message with a result, as text or as the given `content`, if the conversation's model reads it.
 
     The text names the arguments if they were edited.
     """
+    if call.parent_id is not None and not context.is_read(call):
+        return
     files: tuple[AttachmentRef, ...] = ()
     if result.attachments:
         files = tuple([each for each in result.attachments if isinstance(each, AttachmentRef)])
@@ -61,7 +61,7 @@ def answer_message(
             content = (
                 f"{content}\n\n[Before this call was approved, its arguments were changed to {arguments}]"
             )
-    return Message(
+    message = Message(
         id=context.new_id("msg"),
         role="tool",
         content=content,
@@ -78,6 +78,7 @@ def answer_message(
         attachments=files,
         created_at=at,
     )
+    context.add_message(changes, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +111,6 @@ class CallSettler:
         self._files = files
         self._armed: dict[str, float] = {}
 
-    def put_outcome(self, context: RunContext, changes: Changes, call: Call, outcome: Outcome) -> bool:
-        """Add the outcome of an executed call to the changes. Return False if the run must wait for the call."""
-        if isinstance(outcome, ToolResult):
-            self.settle(context, changes, call, outcome)
-            for each in changes.injected:
-                context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
-            return True
-        self.wait(context, changes, call, outcome)
-        return outcome.wait is None
-
     def wait(self, context: RunContext, changes: Changes, call: Call, pending: Pending) -> None:
         """Make the call wait for a result from outside. Without an inline wait, the run continues at once."""
         now = context.clock.now()
@@ -131,10 +122,8 @@ class CallSettler:
             changes.effects += (SetTimer(name=timer_of(call.id), due=expires_at),)
         if pending.wait is None:
             move_call(changes, call, "pending", now, expires_at=expires_at)
-            if call.id not in context.nested:
-                notice = ToolResult.ok(s3_pending(call.id))
-                text = dumps(notice.result)
-                context.add_message(changes, answer_message(context, changes, call, notice, now, text))
+            notice = ToolResult.ok(s3_pending(call.id))
+            add_answer(context, changes, call, notice, now, dumps(notice.result))
             return
         # A server that answered with a task already has the call: its time counts from the call's start, except for a
         # call that is repeated after a crash.
@@ -180,9 +169,7 @@ class CallSettler:
         if call.space_id is not None or changes.shown:
             shown = _with_space(changes, call)
             changes.effects += (*result_message(shown, result, context.author, source_of(context)),)
-        if call.id in context.nested:  # its handler reads it
-            return
-        context.add_message(changes, answer_message(context, changes, call, result, at))
+        add_answer(context, changes, call, result, at)
 
     def cancel_waiting(self, context: RunContext, changes: Changes, call: Call, result: ToolResult) -> None:
         """Cancel a waiting call whose result can no longer arrive."""
@@ -193,8 +180,7 @@ class CallSettler:
         move_call(changes, call, "cancelled", at, result=result_to_json(result))
         changes.events.append(outcome_event(call.id, call.name, result))
         changes.effects += (*result_message(call, result, context.author, source_of(context)),)
-        if call.id not in context.nested:
-            context.add_message(changes, answer_message(context, changes, call, result, at))
+        add_answer(context, changes, call, result, at)
 
     async def bounded(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
         """Return the result of a call that was settled elsewhere, cut to the limit, with the full result in a file."""
@@ -217,21 +203,13 @@ class CallSettler:
         result, at = bounded or self._files.cut(result_from_json(call.result)), context.clock.now()
         if context.values is not None and result.status == "success":
             result = write_output(context, changes, call, result)
-        context.add_message(changes, answer_message(context, changes, call, result, at))
+        add_answer(context, changes, call, result, at)
 
-    def time_out(self, context: RunContext, changes: Changes, call: Call) -> ToolResult:
+    def time_out(self, context: RunContext, changes: Changes, call: Call) -> None:
         """End a call's wait: its caller reads an error, and a late result is delivered to the inbox."""
-        assert call.deadline is not None, "a waiting call has a deadline"
-        began = call.started_at or call.created_at
-        seconds = (call.deadline - began).total_seconds()
-        tool = context.active.by_name.get(call.name)
-        if call.kind == "mcp" and tool is not None:
-            # The deadline of a task can include pauses and an interrupted attempt.
-            seconds = limit_of(tool) or seconds
-        error = timed_out(seconds)
+        error = _timeout_of(context, call)
         self._flip(context, changes, call, error)
-        changes.effects += (*timed_out_message(context, call, error),)
-        return error
+        changes.effects += (*timeout_message(context, call, error),)
 
     def end_open_calls(
         self, context: RunContext, changes: Changes, words: AbandonedCallResults, below: Iterable[Call] = ()
@@ -278,7 +256,7 @@ class CallSettler:
 
         A child thread is stopped together with the run that called it.
         """
-        context.put_nested(call)
+        context.nested[call.id] = call
         match call.status:
             case "created" | "running":
                 self.settle(context, changes, call, ToolResult.fail(results.running, error_code=results.code))
@@ -297,22 +275,35 @@ class CallSettler:
             case _:
                 pass
 
-    def result_of(self, call: Call) -> ToolResult:
-        """Return the result of a finished call, or the notice that the result of a pending call arrives later."""
-        if call.status == "cancelled" and call.result is None:
+    def result_of(self, context: RunContext, call: Call) -> ToolResult:
+        """Return the result of a call as its handler reads it: an error if the call was not answered in time."""
+        if call.result is not None:
+            return result_from_json(call.result)
+        if call.status == "cancelled":
             return ToolResult.fail(
                 "The call was cancelled together with the one that it waited for.", error_code="cancelled"
             )
-        return ToolResult.ok(s3_pending(call.id)) if call.result is None else result_from_json(call.result)
+        if call.status == "waiting":
+            return ToolResult.fail("The run was cancelled.", error_code="cancelled")
+        return ToolResult.ok(s3_pending(call.id)) if call.deadline is None else _timeout_of(context, call)
 
     def _flip(self, context: RunContext, changes: Changes, call: Call, error: ToolResult) -> None:
         self._armed.pop(call.id, None)
         at = context.clock.now()
         move_call(changes, call, "pending", at)
         changes.events.append(outcome_event(call.id, call.name, error))
-        if call.id not in context.nested:
-            text = model_text(error)
-            context.add_message(changes, answer_message(context, changes, call, error, at, text))
+        add_answer(context, changes, call, error, at, model_text(error))
+
+
+def _timeout_of(context: RunContext, call: Call) -> ToolResult:
+    """Return the error of a call that has waited until its deadline."""
+    assert call.deadline is not None, "a waiting call has a deadline"
+    seconds = (call.deadline - (call.started_at or call.created_at)).total_seconds()
+    tool = context.active.by_name.get(call.name)
+    if call.kind == "mcp" and tool is not None:
+        # The deadline of a task can include pauses and an interrupted attempt.
+        seconds = limit_of(tool) or seconds
+    return timed_out(seconds)
 
 
 def move_call(

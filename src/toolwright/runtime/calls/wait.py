@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import Leaving, Park, Result
+from toolwright.core.journal.units import Leaving, Park
 from toolwright.core.json_value import JSON
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
@@ -61,36 +61,6 @@ class CallWaiter:
             return math.inf
         began = context.waits_since(call.id)
         return self._inline_wait - (context.clock.monotonic() - began)
-
-    async def nested(self, context: RunContext, call: Call) -> ToolResult:
-        """Wait in memory for a handler's call. Return its result, or an error if it has timed out."""
-        while True:
-            context.nudged.clear()  # before the read, so that a later wake-up is not lost
-            call = await context.reload_call(call.id)
-            if call.status != "waiting":
-                return self._settler.result_of(call)
-            if context.abort.aborted:
-                return ToolResult.fail("The run was cancelled.", error_code="cancelled")
-            changes = Changes()
-            timeout_result = await self._overdue(context, changes, call)
-            if timeout_result is None:
-                await _nudged(context, self._settler.seconds_left(call, context.clock))
-            elif await context.write(Result, changes, context.run) == "done":
-                return timeout_result
-
-    async def _overdue(self, context: RunContext, changes: Changes, call: Call) -> ToolResult | None:
-        """Return the result that ends the wait, added to the changes, or None if the wait continues."""
-        if not call.has_child:
-            return (
-                None
-                if self._settler.seconds_left(call, context.clock) > 0
-                else self._settler.time_out(context, changes, call)
-            )
-        if await self._is_awaited(context, call):
-            return None
-        lost = ToolResult.fail(LOST, error_code="lost")
-        self._settler.cancel_waiting(context, changes, call, lost)
-        return lost
 
     async def _is_awaited(self, context: RunContext, call: Call) -> bool:
         """Return whether a child still ends the call when it ends."""

@@ -320,6 +320,8 @@ class RunContext(RunRecord):
         thread = await self.retry_until_available(lambda: self._store.thread(thread_id))
         while thread is not None:
             for frame in self.frames:
+                if frame.holder is not None:
+                    continue
                 within = frame.id or ""
                 rows = await self.retry_until_available(
                     lambda within=within: self._store.compactions(thread_id, within)

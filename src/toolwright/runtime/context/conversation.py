@@ -8,8 +8,7 @@ from toolwright.core.agents.active import ActiveAgent, answer_in
 from toolwright.core.agents.agent import Side as SideConfig
 from toolwright.core.model import Model, ToolDefinition
 from toolwright.core.requests.conversation import GO_ON
-from toolwright.core.results import ToolResult
-from toolwright.core.threads.call import Call
+from toolwright.core.threads.call import UNSETTLED, Call
 from toolwright.core.threads.compaction import (
     Compaction,
     SentText,
@@ -21,6 +20,7 @@ from toolwright.core.threads.compaction import (
 from toolwright.core.threads.message import Message, Sent, StateReport
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.state_report import new_report
+from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.wire.text import readable
@@ -188,10 +188,12 @@ class RequestParts:
 class Frame:
     """A conversation: active agent, messages, and the calls of the last step; `open` calls have no answer yet.
 
-    The frame of a prompt tool answers the call `call`, whose `id` it has, and begins with `opening`, which is not in
-    the journal. If a handler has made that call, the handler is the frame's `holder` and waits for the `answer` in
-    memory: nothing in the conversation then suspends or ends the run. The frame is `mixed` if a message lies between a
-    call and its answer, or if answers are not in the order of the calls.
+    The frame of a prompt tool answers the call `call`, and begins with `opening`, which is not in the journal. The
+    frame is `mixed` if a message lies between a call and its answer, or if answers are not in the order of the calls.
+
+    The frame of a call that a handler makes is no conversation: it has that one call, made within `call`, with its
+    `tools`. The handler is the `holder` and reads the result. It waits in memory, so that nothing suspends or ends the
+    run in the meantime.
 
     `compactions` are the effective ones, by side. `sent` is the record of the last request, `texts` the texts that it
     refers to and that can be missing from the journal. `state_parts` is the agent's current state, or None for an agent
@@ -205,10 +207,9 @@ class Frame:
     calls: dict[str, Call]
     open: dict[str, Call]
     call: Call | None = None
-    id: str | None = None
     opening: tuple[Message, ...] = ()
     holder: RunExecution | None = None
-    answer: ToolResult | None = None
+    tools: Mapping[str, Tool] | None = None
     mixed: bool = False
     compactions: dict[str, Compaction] = field(default_factory=dict[str, Compaction])
     sent: Sent | None = None
@@ -230,10 +231,15 @@ class Frame:
         call: Call | None = None,
     ) -> "Frame":
         """Return a frame with these messages and calls, which answers `call`, or is the thread's own conversation."""
-        frame = cls(active, [*messages], {}, {}, call, None if call is None else call.id)
+        frame = cls(active, [*messages], {}, {}, call)
         frame.begin(calls, {message.call_id for message in messages})
         frame.mixed = frame.mixed or is_mixed(messages)
         return frame
+
+    @property
+    def id(self) -> str | None:
+        """The id of the call that the frame answers; None for the thread's own conversation."""
+        return None if self.call is None else self.call.id
 
     def step(self, run: Run) -> int:
         """Return the number of the next answer's step. A prompt tool answers within the step that has called it."""
@@ -275,6 +281,8 @@ class Frame:
         self.calls[call.id] = call
         if call.id in self.open:
             self.open[call.id] = call
+            if self.holder is not None and call.status not in UNSETTLED:  # no message answers it
+                del self.open[call.id]
 
     def append(self, message: Message) -> None:
         """Append a committed message."""

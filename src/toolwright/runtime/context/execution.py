@@ -124,13 +124,18 @@ class RunExecution:
         return self.stopped or self.side_stopped or self.skipped is not None
 
     def adopt(self, below: "RunExecution") -> None:
-        """Adopt the requests and the usage of a call made within this one."""
+        """Adopt the requests, the usage and the queued calls of a call that this one has made."""
+        self.adopt_ends(below)
+        self.queued = (*self.queued, *below.queued)
+        if below.usage is not None:
+            self.count(below.usage, below.cost)
+
+    def adopt_ends(self, below: "RunExecution") -> None:
+        """Adopt the requests to end the turn or the run, of a call in a conversation within this one."""
         self.stopped |= below.stopped
         self.side_stopped |= below.side_stopped
         self.terminated |= below.terminated
         self.skipped = self.skipped or below.skipped
-        if below.usage is not None:
-            self.count(below.usage, below.cost)
 
 
 class CallWrites(Protocol):

@@ -33,12 +33,13 @@ CALL_ID = attrgetter("call_id")
 class RunRecord:
     """The committed state of a thread that this process executes.
 
-    `root` is the thread's own conversation. `frame` is the current conversation: the innermost prompt tool's, or the
-    thread's own if no prompt tool is running. `holder` is the handler that waits for a conversation in memory, or None;
-    while there is one, the run can neither be suspended nor ended. `nested` are calls made by other calls. `inbox` are
-    unread messages, `reading` the messages that the run reads. `values` are the thread's values by instance and name,
-    or None until the run needs them. `absorb` applies a commit to the record. A thread that `answers_nothing` has the
-    single call of an MCP host: neither a model is called nor a person asked for values.
+    `root` is the thread's own conversation. `frame` is the current frame: the innermost prompt tool's conversation or
+    handler's call, or the thread's own conversation if there is none. `holder` is the handler that waits in memory for
+    the innermost call that a handler has made, or None; while there is one, the run can neither be suspended nor ended.
+    `nested` are calls of frames that were left before the calls had ended. `inbox` are unread messages, `reading` the
+    messages that the run reads. `values` are the thread's values by instance and name, or None until the run needs
+    them. `absorb` applies a commit to the record. A thread that `answers_nothing` has the single call of an MCP host:
+    neither a model is called nor a person asked for values.
     """
 
     def __init__(self, view: ThreadView, run: Run, active: ActiveAgent | None) -> None:
@@ -101,7 +102,7 @@ class RunRecord:
 
     @property
     def frames(self) -> Sequence[Frame]:
-        """The thread's own conversation and those of the prompt tools within it, the innermost last."""
+        """The thread's own conversation, and those of prompt tools and the calls of handlers in it, innermost last."""
         return self._frames
 
     def activate(self, frame: Frame, active: ActiveAgent | None) -> None:
@@ -111,18 +112,29 @@ class RunRecord:
             self.active: ActiveAgent = active  # type: ignore[assignment]  # as above
 
     def enter_frame(self, frame: Frame) -> int:
-        """Make this the current conversation. Return the previous number of conversations, for `leave_frames`."""
+        """Make this the current frame. Return the previous number of frames, for `leave_frames`."""
         self._frames.append(frame)
         self.frame, self.holder = frame, frame.holder or self.holder
         self.activate(frame, frame.active)
         return len(self._frames) - 1
 
     def leave_frames(self, depth: int) -> None:
-        """Leave all conversations but the outermost `depth`."""
+        """Leave all frames but the outermost `depth`."""
+        for left in self._frames[depth:]:
+            self.nested.update(left.open)
         del self._frames[depth:]
         self.frame = self._frames[-1]
         self.activate(self.frame, self.frame.active)
         self.holder = next((each.holder for each in reversed(self._frames) if each.holder is not None), None)
+
+    @property
+    def conversation(self) -> Frame:
+        """The innermost conversation: that of a prompt tool, or the thread's own."""
+        return next(frame for frame in reversed(self._frames) if frame.holder is None)
+
+    def is_read(self, call: Call) -> bool:
+        """Return whether the model of the prompt tool that has made the call reads its result as a message."""
+        return self.frame.holder is None and call.parent_id == self.frame.id and call.id not in self.nested
 
     def joined(self) -> list[InboxEvent]:
         """Return messages that joined this run and have not been read."""
@@ -220,15 +232,14 @@ class RunRecord:
             self._absorb_effect(effect)
 
     def _absorb_calls(self, unit: Advance) -> list[Call]:
-        if unit.calls and unit.changes:
-            self._keep_replaced(unit)
         if unit.calls:
             answered = set(map(CALL_ID, unit.messages))
             parent_id = unit.calls[0].parent_id
             (self.root if parent_id is None else self._frame_of(parent_id)).begin(unit.calls, answered)
         calls = unit.calls
         if unit.nested:
-            self.nested.update({call.id: call for call in unit.nested})
+            for call in unit.nested:
+                self.put_call(call)
             calls = (*calls, *unit.nested)
         begun = [call for call in calls if call.status in OPEN] if calls else []
         for change in unit.changes:
@@ -240,12 +251,6 @@ class RunRecord:
             if call.status in OPEN and call.started_at is not change.before.started_at:
                 begun.append(call)
         return begun
-
-    def _keep_replaced(self, unit: Advance) -> None:
-        """Keep the previous step's calls that the unit changes, if the unit starts the calls of another step."""
-        changed_ids = {each.after.id for each in unit.changes}
-        for frame in self._frames:
-            self.nested.update({call.id: call for call in frame.calls.values() if call.id in changed_ids})
 
     def _absorb_inbox(self, change: InboxChange) -> None:
         event = self.inbox.pop(change.event_id, None) or self.reading.pop(change.event_id)
@@ -311,23 +316,12 @@ class RunRecord:
         self.values = values
 
     def put_call(self, call: Call) -> None:
-        """Replace the call by its new state: in the conversation that made it, or as a nested call."""
+        """Replace the call by its new state: in its frame, or among the calls of frames that were left."""
         for frame in reversed(self._frames):
             if call.id in frame.calls:
                 frame.put(call)
                 return
         self.nested[call.id] = call
-
-    def put_nested(self, call: Call) -> None:
-        """Add a call that another call has made and whose result that call reads."""
-        self.nested[call.id] = call
-
-    def _call(self, call_id: str) -> Call:
-        for frame in reversed(self._frames):
-            call = frame.calls.get(call_id)
-            if call is not None:
-                return call
-        return self.nested[call_id]
 
     def unsettled(self) -> list[Call]:
         """Return the calls that can have been settled elsewhere."""

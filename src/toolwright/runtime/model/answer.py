@@ -110,6 +110,7 @@ def calls_of(context: RunContext, response: ModelResponse, step: int, at: dateti
     calls: list[Call] = []
     used_ids: set[str] = set()
     active, parent = context.active, context.frame.call
+    parent_id = None if parent is None else parent.id
     first = 0 if parent is None else context.frame.next_position
     for position, model_call in enumerate(response.calls, first):
         call_id = f"{parent.id}.{position}" if parent is not None else context.call_ids.get(position)
@@ -117,9 +118,7 @@ def calls_of(context: RunContext, response: ModelResponse, step: int, at: dateti
         model_call_id = call_id if not model_call.id or model_call.id in used_ids else model_call.id
         used_ids.add(model_call_id)
         ids, place = (call_id, model_call_id), (step, position)
-        calls.append(
-            new_call(context, active, model_call, at, ids=ids, place=place, parent_id=context.frame.id)
-        )
+        calls.append(new_call(context, active, model_call, at, ids=ids, place=place, parent_id=parent_id))
     return calls
 
 
@@ -136,7 +135,7 @@ def assistant_message(
         run_id=context.run.id,
         step=step,
         side=context.side if frame.call is None else None,
-        within=frame.id,
+        within=None if frame.call is None else frame.call.id,
         by=context.by,
         calls=message_calls(calls),
         native=response.native,

@@ -91,6 +91,7 @@ from toolwright.runtime.threads.thread_tree import child_id_of
 
 log = logger("toolwright.runtime")
 
+CANCELLED = ToolResult.fail("The run was cancelled.", error_code="cancelled")
 MODEL_FAULTS = (ModelError, StoreError, DefinitionError, MissingExtra)
 """Errors caused by the model or by the way it was named, and not by the content of the request (D21)."""
 
@@ -396,14 +397,14 @@ class Actions:
 
     async def _start(self, context: RunContext, call: Call) -> None:
         """Start the next call. It waits for the variables of its tool, then for its approval."""
-        tool = context.active.by_name.get(call.name)
+        tool = (context.frame.tools or context.active.by_name).get(call.name)
         if tool is not None and variables_of(context, tool):
             await context.retry_until_available(context.reload_env)
             missing = missing_for(context, tool)
             if missing and context.holder is None and not context.answers_nothing:
                 await park_for(context, missing)
                 return
-        await decide(context, call, context.active.by_name)
+        await decide(context, call)
         await self._settle(context, Changes())
 
     async def _execute(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
@@ -412,6 +413,8 @@ class Actions:
         ran = await self._executor.carry_out(context, call, prepared, self._invoke)
         if ran.outcome is not None:
             await self.commit_outcome(context, call, ran, ran.outcome)
+        elif context.frame.holder is not None:
+            await self.commit_outcome(context, call, ran, CANCELLED)
         elif context.holder is None:  # otherwise the handler that waits for it is cancelled too
             await self._ends.end(context, Finish, Changes(), End("cancelled"))
 
@@ -449,7 +452,7 @@ class Actions:
         """Restart calls interrupted by a crash if they can be repeated, or record that their effect is unknown."""
         changes = Changes(is_restart=True)
         for call in calls:
-            if not self._planner.restart(context, changes, call, context.active.by_name):
+            if not self._planner.restart(context, changes, call):
                 changes.is_restart = False
                 await self._outcomes.close_interrupted_below(context, changes, call)
                 unknown = ToolResult.fail(INTERRUPTED, error_code="interrupted")
@@ -472,9 +475,6 @@ class Actions:
         assert frame.call is not None, "the thread's own conversation is never left"
         result = await self._nested.answer(context, frame) if error is None else error
         self._settler.forget(frame.calls)
-        if frame.holder is not None:
-            frame.answer = result
-            return
         context.leave_frames(len(context.frames) - 1)
         await self._return(context, frame.call, result)
 
@@ -496,6 +496,10 @@ class Actions:
                 context, changes, call, ToolResult.fail(error.message, error_code=error.code)
             )
             await self._settle(context, changes)
+        if context.frame.holder is not None:
+            context.frame.holder.adopt(ran.state.execution)
+        elif context.holder is not None:
+            context.holder.adopt_ends(ran.state.execution)
 
     async def _settle(self, context: RunContext, changes: Changes) -> None:
         """Commit these changes of calls, together with their consequences."""

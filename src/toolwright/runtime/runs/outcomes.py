@@ -13,7 +13,7 @@ from toolwright.core.journal.space_effects import KeepTexts
 from toolwright.core.journal.units import Advance, Answer, Result
 from toolwright.core.model import ModelResponse, call_not_executed
 from toolwright.core.requests.speaker import ComposedForm
-from toolwright.core.results import Outcome, ToolResult
+from toolwright.core.results import Outcome, Pending, ToolResult
 from toolwright.core.schemas.output import (
     MOST_CORRECTIONS,
     OUTPUT_FAULT,
@@ -48,6 +48,7 @@ from toolwright.runtime.model.answer import (
 from toolwright.runtime.runs.ends import RunEnds, read_outside_calls
 from toolwright.runtime.runs.loop import limit_end
 from toolwright.runtime.runs.outage import end_outage
+from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import step_event
 
 log = logger("toolwright.runtime")
@@ -182,8 +183,7 @@ class Outcomes:
             changes.calls[call.id] = call
         if len(calls) > 1 and log.isEnabledFor(logging.DEBUG):
             self._log_reads(context, calls)
-        if not context.stopping:  # otherwise the next process starts them
-            self._planner.begin(context, calls, changes)
+        self._planner.begin(context, calls, changes)
         if len(changes.messages) == 1 or _unanswered(calls, changes):  # the first message is the answer
             return Next(kind=Answer, changes=changes, run=run)
         if usage is not None and context.frame.call is None:
@@ -212,21 +212,34 @@ class Outcomes:
         execution, run = ran.state.execution, context.run
         if run.queued:  # calls that the conversation of a prompt tool leaves are never made
             run = changed(run, queued=tuple([each for each in run.queued if not _is_below(each, call.id)]))
-        if execution.queued:
+        is_made_by_handler = context.frame.holder is not None  # the handler adopts both after the commit
+        if execution.queued and not is_made_by_handler:
             queued = [changed(each, within=context.frame.id) for each in execution.queued]
             run = changed(run, queued=(*run.queued, *queued))
-        if execution.usage is not None:
+        if execution.usage is not None and not is_made_by_handler:
             cost = total_cost(run.cost, execution.cost)
             run = changed(run, usage=run.usage + execution.usage, cost=cost)
-        if not self._settler.put_outcome(context, changes, call, kept):
-            if not context.stopping:
+        if isinstance(kept, Pending):
+            self._settler.wait(context, changes, call, kept)
+            if kept.wait is not None:
                 self._planner.begin(context, context.frame.unanswered(), changes)
-            return Next(kind=Result, changes=changes, run=run)
-        if context.holder is not None:
-            context.holder.adopt(execution)
-        elif execution.ends and not (run.calls_only and execution.skipped is not None):
+                return Next(kind=Result, changes=changes, run=run)
+        else:
+            self._settler.settle(context, changes, call, kept)
+            for each in changes.injected:
+                context.add_message(changes, injected_message(context, each, context.next_seq(changes)))
+        is_skipped_call = run.calls_only and execution.skipped is not None
+        if context.holder is None and execution.ends and not is_skipped_call:
             return await self._stopped(context, changes, execution)
         return self.with_next(context, changes, run)
+
+    def call_made(self, context: RunContext, call: Call) -> Next:
+        """Build the unit of a call that a handler makes, with its first move."""
+        changes = Changes()
+        self._planner.begin(context, [call], changes)
+        moved = [each.after for each in changes.call_changes]
+        changes.nested, changes.call_changes = (*(moved or [call]),), []
+        return Next(kind=Result, changes=changes, run=context.run)
 
     async def delivered(self, context: RunContext, call: Call) -> Next:
         """Build the unit that delivers the result of a call settled elsewhere, with its consequences."""
@@ -256,8 +269,7 @@ class Outcomes:
         is_open = bool(frame.open.keys() - map(CALL_ID, changes.messages))
         if is_open:
             rest = _unanswered(frame.open.values(), changes)
-            if not context.stopping:
-                self._planner.begin(context, rest, changes)
+            self._planner.begin(context, rest, changes)
             is_open = bool(_unanswered(rest, changes))
         if is_open or frame.call is not None:
             return Next(kind=Result, changes=changes, run=run)

@@ -178,11 +178,6 @@ class RunState(Questions):
             self._drafts = FileDrafts(self._context.files)
         return self._drafts
 
-    @property
-    def drafted(self) -> FileDrafts | None:
-        """The drafts, or None if the call has not used any file."""
-        return self._drafts
-
     async def read_file(self, path: str) -> bytes:
         """Return the content of a file of this thread, including this call's writes. Raises `NotFound`."""
         return await self._files.read(await self.drafts.get(path))
@@ -334,11 +329,6 @@ class RunState(Questions):
         """
         self._calls.queue(name, arguments)
 
-    async def adopt(self, below: RunExecution) -> None:
-        """Merge the stop requests and queued calls of a nested call into this one."""
-        self.execution.adopt(below)
-        self.execution.queued = (*self.execution.queued, *below.queued)
-
     def announce_child(self, reference: str, name: str | None, agent_id: str) -> None:
         """Announce a child thread to followers, with the call's result."""
         self._emitted.append(subagent_event("subagent.created", reference, name, agent_id, "running"))
@@ -360,14 +350,16 @@ class RunState(Questions):
         if self._words_or_none is not None:
             await self._words_or_none.check()
 
-    def written(self) -> Changes:
-        """Return the call's changes for its unit."""
+    def written(self) -> tuple[Changes, FileDrafts | None, bool]:
+        """Return the call's changes for its unit, its drafts if it has used files, and whether it has effects."""
         changes = Changes(events=[*self._emitted])
         if self._env_or_none is not None:
             changes.env = self._env_or_none.changes
         if self._words_or_none is not None:
             changes.injected, changes.edited = self._words_or_none.injected, tuple(self._words_or_none.edits)
-        return changes
+        makers = () if self._family_or_none is None else self._family_or_none.makers
+        has_effects = bool(self._effects or self._values_or_none or self._makers or makers)
+        return changes, self._drafts, has_effects
 
     async def retry_until_available(self, work: Callable[[], Awaitable[T]]) -> T:
         """Read the journal, repeatedly while it is unavailable."""
@@ -388,12 +380,6 @@ class RunState(Questions):
             done += self._values_or_none.effects
         makers = () if self._family_or_none is None else self._family_or_none.makers
         return done + [await self._context.retry_until_available(make) for make in (*self._makers, *makers)]
-
-    @property
-    def has_effects(self) -> bool:
-        """Return whether the call has any effects."""
-        makers = () if self._family_or_none is None else self._family_or_none.makers
-        return bool(self._effects or self._values_or_none or self._makers or makers)
 
     def skip(self, reason: str | None) -> None:
         """End the run as skipped with the call's result, for built-in tools."""
