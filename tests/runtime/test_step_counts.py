@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 FEW, MANY = 10, 30  # steps: the difference is the cost of the steps, without that of the run
 RUNS = 25
-FUNCTIONS, MODULES, DEPTH = 163, 41, 19
+FUNCTIONS, MODULES, DEPTH = 160, 41, 19
 OURS = f"{toolwright.__path__[0]}/"
 
 
