@@ -24,21 +24,13 @@ from typing import Any, TypeAlias
 
 from toolwright.adapters.store.engine.program import statements
 from toolwright.adapters.store.schema import upgrade_sqlite
-from toolwright.adapters.store.sql.agents import AgentQueries
-from toolwright.adapters.store.sql.children import ChildQueries
-from toolwright.adapters.store.sql.memory import MemoryQueries
 from toolwright.adapters.store.sql.messages import OfferQueries
 from toolwright.adapters.store.sql.readers import Queries
-from toolwright.adapters.store.sql.retention import RetentionQueries
-from toolwright.adapters.store.sql.spaces import SpaceQueries
 from toolwright.adapters.store.sql.statements import Statements
 
 Order: TypeAlias = dict[str, Any]  # JSON
 Run: TypeAlias = Callable[[Order], Awaitable[None]]
-COMPILED = (
-    *(Statements, Queries, ChildQueries, AgentQueries),
-    *(OfferQueries, SpaceQueries, MemoryQueries, RetentionQueries),
-)
+COMPILED = (Statements, Queries, OfferQueries)
 
 
 def serve() -> None:

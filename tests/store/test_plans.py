@@ -14,7 +14,6 @@ from tests.postgres_server import fresh_database
 
 from toolwright.adapters.store.engine.program import Statement
 from toolwright.adapters.store.postgres.connection import Connection, connect
-from toolwright.adapters.store.sql.agents import AgentQueries
 from toolwright.adapters.store.sql.readers import Queries
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.reads import BY_TIME
@@ -68,7 +67,7 @@ def plan(file: sqlite3.Connection, statement: Statement) -> list[str]:
         (QUERIES.calls(("run_id",), 9, None, False), "calls_by_run (run_id=?)"),
         (QUERIES.calls(("space_id",), 2, None, True), "calls_by_space (space_id=?)"),
         (QUERIES.calls(("space_id",), 1, 1, False), "calls_by_space (space_id=?)"),
-        (AgentQueries("sqlite").orphans, "calls_by_status (status=?)"),
+        (STATEMENTS.agents.orphans, "calls_by_status (status=?)"),
         (STATEMENTS.agents.pending_calls, "calls_by_status (status=?)"),
         (page(Message, {"run_id": "r"}, ("seq",)), "messages_by_run (run_id=?)"),
         (QUERIES.events["run"], "events_by_run (run_id=? AND n>? AND n<?)"),

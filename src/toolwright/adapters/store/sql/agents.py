@@ -41,7 +41,7 @@ from toolwright.adapters.store.engine.program import (
 from toolwright.adapters.store.sql.memory import (
     PASSAGES,
     VECTORS,
-    MemoryQueries,
+    MemoryStatements,
     blocks,
     passage_keepers,
     passages,
@@ -112,24 +112,6 @@ AGENTS = Mapping(
 """Current agents, from both tables: the revision has the name, description, configuration and update time."""
 
 
-class AgentStatements:
-    """Statements about agents, compiled for one dialect; each attribute is a statement."""
-
-    def __init__(self, name: DialectName) -> None:
-        compiled, mine = Compiler(name), string("agent_id")
-        self.locks_minds = name == "postgresql"  # SQLite has one writer
-        self.lock_mind = compiled(select(func.pg_advisory_xact_lock(func.hashtextextended(mine, _MIND))))
-        answering = func.coalesce(threads.c.active_agent, threads.c.agent)
-        its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
-        self.pending_calls = compiled(select(calls).where(text(IS_PENDING), its))
-        its_agent = select(answering).where(threads.c.id == string("thread_id")).scalar_subquery()
-        held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
-        agent_exists = exists().where(agent_revisions.c.agent_id == its_agent)
-        self.answered = compiled(
-            select(literal(1, BigInteger)).where(or_(exists().where(held.c.id.is_not(None)), ~agent_exists))
-        )
-
-
 _LENGTH = bindparam("length", type_=Integer)  # Postgres requires an integer as the position in a text
 _STORED = [*[RECORDS[each].table for each in owned_by("agent_id")], blocks]
 _ROWS = [select(each.c.agent_id) for each in _STORED]
@@ -148,11 +130,25 @@ def _keepers(keepers: Subquery, part: ColumnElement[str]) -> RowQuery:
     return query.order_by(keepers.c.agent_id).limit(number("limit"))
 
 
-class AgentQueries:
-    """Queries about agents; each attribute is a query."""
+class AgentStatements:
+    """Statements about agents, compiled for one dialect; each attribute is a statement."""
 
     def __init__(self, name: DialectName) -> None:
-        compiled = Compiler(name)
+        compiled, mine = Compiler(name), string("agent_id")
+        self.locks_minds = name == "postgresql"  # SQLite has one writer
+        self.lock_mind = compiled(select(func.pg_advisory_xact_lock(func.hashtextextended(mine, _MIND))))
+        answering = func.coalesce(threads.c.active_agent, threads.c.agent)
+        its = exists().where(threads.c.id == calls.c.thread_id, answering == mine)
+        self.pending_calls = compiled(select(calls).where(text(IS_PENDING), its))
+        its_agent = select(answering).where(threads.c.id == string("thread_id")).scalar_subquery()
+        held = select(agents.c.id).where(agents.c.id == its_agent).with_for_update(read=True).cte("held")
+        agent_exists = exists().where(agent_revisions.c.agent_id == its_agent)
+        self.answered = compiled(
+            select(literal(1, BigInteger)).where(or_(exists().where(held.c.id.is_not(None)), ~agent_exists))
+        )
+        self._reads(compiled)
+
+    def _reads(self, compiled: Compiler) -> None:
         of = agent_revisions.c
         columns = (of.agent_id, of.name, of.revision, of.description, of.config)
         newest = and_(of.agent_id == agents.c.id, of.revision == agents.c.revision)
@@ -184,8 +180,8 @@ class SqlAgents:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = statements(AgentQueries, driver.dialect)
-        self._memory = statements(MemoryQueries, driver.dialect)
+        self._sql = statements(AgentStatements, driver.dialect)
+        self._memory = statements(MemoryStatements, driver.dialect)
 
     async def agent(self, agent_id: str, revision: int | None = None) -> ConfiguredAgent | None:
         if revision is None:

@@ -88,13 +88,6 @@ class ChildStatements:
         family = sa.select(family_of(sa.select(threads.c.id).where(threads.c.id == thread_id)).c.id)
         of_family = sa.select(runs.c.id).where(runs.c.thread_id.in_(family))
         self.pending_in_family = compiled(sa.select(calls).where(calls.c.run_id.in_(of_family), PENDING))
-
-
-class ChildQueries:
-    """Queries about thread trees, compiled for one dialect; each attribute is a query."""
-
-    def __init__(self, name: DialectName) -> None:
-        compiled = Compiler(name)
         above = sa.select(threads.c.parent_id.label("id"), sa.literal(1, sa.BigInteger).label("far"))
         above = above.where(threads.c.id == string("thread_id")).cte("above", recursive=True)
         farther = sa.select(threads.c.parent_id, above.c.far + 1).join(above, threads.c.id == above.c.id)
@@ -113,7 +106,7 @@ class SqlChildren(ChildReads):
     def __init__(self, rows: RowReads, driver: Driver) -> None:
         super().__init__(rows)
         self._driver = driver
-        self._sql = statements(ChildQueries, driver.dialect)
+        self._sql = statements(ChildStatements, driver.dialect)
 
     async def lineage(self, thread_id: str) -> Sequence[Thread]:
         params: Params = {"thread_id": thread_id}

@@ -133,14 +133,10 @@ class MemoryStatements:
         indexed = {"rowid": number("place"), "coded": string("coded")}
         self.is_indexed_apart = name == "sqlite"
         self.index_passage = compiled(sa.insert(passage_index).values(indexed))
+        self._name, self._compiled = name, compiled
+        self._reads(compiled)
 
-
-class MemoryQueries:
-    """Queries about blocks and passages; each attribute is a query."""
-
-    def __init__(self, name: DialectName) -> None:
-        self._name = name
-        self._compiled = compiled = Compiler(name)
+    def _reads(self, compiled: Compiler) -> None:
         mine = string("agent_id")
         self.own_blocks = compiled(BLOCKS.query.where(blocks.c.agent_id == mine))
         link = block_links.alias("link")
@@ -214,7 +210,7 @@ def _literal(word: str) -> str:
     return word
 
 
-def visible_blocks(agent_id: str, sql: MemoryQueries) -> Reading[list[Block]]:
+def visible_blocks(agent_id: str, sql: MemoryStatements) -> Reading[list[Block]]:
     """Return the blocks that an agent reads, by label, then by owner."""
     own_rows = yield Op(sql.own_blocks, {"agent_id": agent_id})
     linked = yield Op(sql.linked_blocks, {"agent_id": agent_id})

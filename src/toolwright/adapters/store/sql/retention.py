@@ -52,6 +52,8 @@ from toolwright.core.value import owned_by
 
 _Piece: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 """A table, and the condition of the rows that go with a deleted thread, space or agent."""
+_LATEST = micros(datetime.max.replace(tzinfo=UTC))
+"""Latest valid time. Invalid times count as later and are not touched; an inspection reports them."""
 _KEEP = "INSERT INTO kept_bytes VALUES (NEW.digest, NEW.thread_id) ON CONFLICT DO NOTHING"
 
 
@@ -95,6 +97,35 @@ class RetentionStatements:
         self._insert = sqlite.insert if name == "sqlite" else postgresql.insert
         self._compiled = compiled = Compiler(name)
         self._sweeps(compiled)
+        self._reads(compiled)
+
+    def _reads(self, compiled: Compiler) -> None:
+        first = sa.select(threads.c.id).where(threads.c.id == string("thread_id"))
+        family = sa.select(family_of(first).c.id)
+        at_work = sa.select(threads.c.id, threads.c.run_id).where(
+            threads.c.id.in_(family), threads.c.run_id.is_not(None)
+        )
+        self.open_runs = compiled(at_work.order_by(threads.c.id))
+        ended_late = sa.or_(runs.c.completed_at >= number("before"), runs.c.completed_at.is_(None))
+        self.idle = compiled(
+            THREADS.query.where(
+                threads.c.id > string("after"),
+                threads.c.parent_id.is_(None),
+                threads.c.run_id.is_(None),
+                threads.c.created_at < number("before"),
+                ~sa.exists().where(runs.c.thread_id == threads.c.id, ended_late),
+            )
+            .order_by(threads.c.id)
+            .limit(number("limit"))
+        )
+        self.left = compiled(sa.select(dropped_threads.c.thread_id).limit(1))
+        needed = sa.exists().where(kept_bytes.c.digest == dropped_bytes.c.digest)
+        self.dropped_bytes = compiled(
+            sa.select(dropped_bytes.c.digest, dropped_bytes.c.at, needed)
+            .where(dropped_bytes.c.digest > string("after"), dropped_bytes.c.at < _LATEST)
+            .order_by(dropped_bytes.c.digest)
+            .limit(number("limit"))
+        )
 
     def _sweeps(self, compiled: Compiler) -> None:
         oldest = sa.select(dropped_threads.c.thread_id).order_by(dropped_threads.c.at).limit(1)
@@ -148,49 +179,12 @@ class RetentionStatements:
         return self._compiled(last.returning(dropped_threads.c.thread_id))
 
 
-_LATEST = micros(datetime.max.replace(tzinfo=UTC))
-"""Latest valid time. Invalid times count as later and are not touched; an inspection reports them."""
-
-
-class RetentionQueries:
-    """Queries about deletion; each attribute is a query."""
-
-    def __init__(self, name: DialectName) -> None:
-        compiled = Compiler(name)
-        first = sa.select(threads.c.id).where(threads.c.id == string("thread_id"))
-        family = sa.select(family_of(first).c.id)
-        at_work = sa.select(threads.c.id, threads.c.run_id).where(
-            threads.c.id.in_(family), threads.c.run_id.is_not(None)
-        )
-        self.open_runs = compiled(at_work.order_by(threads.c.id))
-        ended_late = sa.or_(runs.c.completed_at >= number("before"), runs.c.completed_at.is_(None))
-        self.idle = compiled(
-            THREADS.query.where(
-                threads.c.id > string("after"),
-                threads.c.parent_id.is_(None),
-                threads.c.run_id.is_(None),
-                threads.c.created_at < number("before"),
-                ~sa.exists().where(runs.c.thread_id == threads.c.id, ended_late),
-            )
-            .order_by(threads.c.id)
-            .limit(number("limit"))
-        )
-        self.left = compiled(sa.select(dropped_threads.c.thread_id).limit(1))
-        needed = sa.exists().where(kept_bytes.c.digest == dropped_bytes.c.digest)
-        self.dropped_bytes = compiled(
-            sa.select(dropped_bytes.c.digest, dropped_bytes.c.at, needed)
-            .where(dropped_bytes.c.digest > string("after"), dropped_bytes.c.at < _LATEST)
-            .order_by(dropped_bytes.c.digest)
-            .limit(number("limit"))
-        )
-
-
 class SqlRetention:
     """The `RetentionReads` port over a driver."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sql = statements(RetentionQueries, driver.dialect)
+        self._sql = statements(RetentionStatements, driver.dialect)
 
     async def open_runs(self, thread_id: str) -> Sequence[tuple[str, str]]:
         return await read_rows(self._driver, _pairs, self._sql.open_runs, {"thread_id": thread_id})

@@ -147,6 +147,17 @@ class SpaceStatements:
         self.insert_event = compiled(_inline(sa.insert(space_events).values(row_params(space_events))))
         columns = {name: each for name, each in row_params(unnumbered_events).items() if name != "place"}
         self.insert_unnumbered = compiled(_inline(sa.insert(unnumbered_events).values(columns)))
+        of_entity = sa.select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
+        with_names = sa.select(members, entities.c.display_name).select_from(
+            members.outerjoin(entities, entities.c.id == members.c.entity_id)
+        )
+        with_me = with_names.where(members.c.space_id.in_(of_entity))
+        in_order = with_me.order_by(members.c.space_id, members.c.joined_at, members.c.entity_id)
+        self.company = compiled(in_order.limit(number("limit")))
+        this = sa.and_(runs.c.id == string("run_id"), runs.c.thread_id == inbox.c.thread_id)
+        read = sa.or_(inbox.c.run_id == string("run_id"), inbox.c.promised == string("run_id"))
+        caused = sa.select(inbox.c.n).where(this, read, inbox.c.author == string("author"))
+        self.caused = compiled(caused.limit(1))
 
 
 def _inline(statement: sa.Insert) -> sa.Insert:
@@ -164,31 +175,13 @@ def _name(written: str | None) -> str | None:
         return None
 
 
-class SpaceQueries:
-    """Queries about spaces; each attribute is a query."""
-
-    def __init__(self, name: DialectName) -> None:
-        compiled = Compiler(name)
-        of_entity = sa.select(members.c.space_id).where(members.c.entity_id == string("entity_id"))
-        with_names = sa.select(members, entities.c.display_name).select_from(
-            members.outerjoin(entities, entities.c.id == members.c.entity_id)
-        )
-        with_me = with_names.where(members.c.space_id.in_(of_entity))
-        in_order = with_me.order_by(members.c.space_id, members.c.joined_at, members.c.entity_id)
-        self.company = compiled(in_order.limit(number("limit")))
-        this = sa.and_(runs.c.id == string("run_id"), runs.c.thread_id == inbox.c.thread_id)
-        read = sa.or_(inbox.c.run_id == string("run_id"), inbox.c.promised == string("run_id"))
-        caused = sa.select(inbox.c.n).where(this, read, inbox.c.author == string("author"))
-        self.caused = compiled(caused.limit(1))
-
-
 class SqlSpaces(SpaceReads):
     """The `SpaceReads` port over a driver."""
 
     def __init__(self, rows: RowReads, driver: Driver) -> None:
         super().__init__(rows)
         self._driver = driver
-        self._sql = statements(SpaceQueries, driver.dialect)
+        self._sql = statements(SpaceStatements, driver.dialect)
 
     async def company(self, entity_id: str, limit: int) -> Sequence[tuple[Member, str | None]]:
         params: Params = {"entity_id": entity_id, "limit": limit}
