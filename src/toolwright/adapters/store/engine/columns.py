@@ -10,7 +10,19 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Integer, LargeBinary, MetaData, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Text,
+    text,
+)
 
 from toolwright.adapters.store.engine.codecs import (
     MISSHAPEN,
@@ -34,6 +46,11 @@ _parsed = json.JSONDecoder().decode
 def one_of(kinds: object) -> dict[str, frozenset[str]]:
     """Return a column's `info` that allows the values of a `Literal`."""
     return {ALLOWED: frozenset(get_args(kinds))}
+
+
+def partial_index(name: str, *columns: str, where: str) -> Index:
+    """Return an index of the rows that meet a condition. A query must repeat it exactly to use the index."""
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 class Instant(BigInteger):

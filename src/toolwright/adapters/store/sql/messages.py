@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from toolwright.adapters.store.engine.codecs import Params, Row, a_text, an_object, micros
-from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of, partial_index
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.adapters.store.engine.program import (
     Compiler,
@@ -30,7 +30,6 @@ from toolwright.core.threads.call import OPEN, Call, CallStatus, Route
 from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Role, Sent, StateReport
 from toolwright.core.tools.tool import Kind
 
-_NESTED = sa.text("within IS NOT NULL")
 _PINNED = sa.text("pinned = 1"), sa.text("pinned")
 """The condition on SQLite, in the form in which it compares booleans, and on Postgres."""
 ON_OFFER = "kind = 'external' AND completed_at IS NULL"
@@ -155,7 +154,7 @@ messages = sa.Table(
     sa.Column("pinned", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("hidden_by", sa.Text),
     sa.PrimaryKeyConstraint("thread_id", "seq"),
-    sa.Index("messages_within", "within", sqlite_where=_NESTED, postgresql_where=_NESTED),
+    partial_index("messages_within", "within", where="within IS NOT NULL"),
     sa.Index("messages_by_run", "run_id", "seq"),
     sa.Index("messages_pinned", "thread_id", sqlite_where=_PINNED[0], postgresql_where=_PINNED[1]),
 )
@@ -180,8 +179,7 @@ IS_OPEN = f"calls.{BY_STATUS} AND calls.status IN ('waiting', 'pending')"
 IS_PENDING = f"calls.{BY_STATUS} AND calls.status = 'pending'"
 """Conditions of calls whose results have not arrived yet, and of calls that no run waits for."""
 
-_BELOW = sa.text("parent_id IS NOT NULL")
-_OFFERED, _LEASED = sa.text(ON_OFFER), sa.text(f"{ON_OFFER} AND leased_until IS NOT NULL")
+_LEASED = f"{ON_OFFER} AND leased_until IS NOT NULL"
 
 calls = sa.Table(
     "calls",
@@ -213,25 +211,13 @@ calls = sa.Table(
     sa.Column("parent_id", sa.Text),
     sa.Column("approval", sa.Text, info=one_of(ApprovalState)),
     sa.Column("terms", Json(an_object, dumps_unescaped)),
-    sa.Index("calls_by_parent", "parent_id", sqlite_where=_BELOW, postgresql_where=_BELOW),
+    partial_index("calls_by_parent", "parent_id", where="parent_id IS NOT NULL"),
     sa.Index("calls_by_run", "run_id", "step", "position"),
     sa.Index("calls_by_time", "created_at"),
-    sa.Index(
-        "calls_by_status",
-        "status",
-        "created_at",
-        sqlite_where=sa.text(BY_STATUS),
-        postgresql_where=sa.text(BY_STATUS),
-    ),
-    sa.Index(
-        "calls_by_space",
-        "space_id",
-        "created_at",
-        sqlite_where=sa.text(IN_A_SPACE),
-        postgresql_where=sa.text(IN_A_SPACE),
-    ),
-    sa.Index("calls_on_offer", "started_at", "id", sqlite_where=_OFFERED, postgresql_where=_OFFERED),
-    sa.Index("calls_leased", "leased_until", sqlite_where=_LEASED, postgresql_where=_LEASED),
+    partial_index("calls_by_status", "status", "created_at", where=BY_STATUS),
+    partial_index("calls_by_space", "space_id", "created_at", where=IN_A_SPACE),
+    partial_index("calls_on_offer", "started_at", "id", where=ON_OFFER),
+    partial_index("calls_leased", "leased_until", where=_LEASED),
 )
 
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import BigInteger, Column, Index, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
 from toolwright.adapters.store.engine.codecs import a_text, an_object, texts
-from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of
+from toolwright.adapters.store.engine.columns import Instant, Json, metadata, one_of, partial_index
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.env.env import EnvKind, EnvRow, EnvType
 from toolwright.core.files import File, fold
@@ -205,13 +205,7 @@ runs = sa.Table(
     sa.Column("error_code", sa.Text),
     sa.Column("isolated", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Index("runs_by_thread", "thread_id", "created_at"),
-    sa.Index(
-        "runs_by_status",
-        "status",
-        "created_at",
-        sqlite_where=sa.text(NOT_COMPLETED),
-        postgresql_where=sa.text(NOT_COMPLETED),
-    ),
+    partial_index("runs_by_status", "status", "created_at", where=NOT_COMPLETED),
     sa.Index("runs_by_time", "created_at"),
 )
 
@@ -298,9 +292,7 @@ inbox = sa.Table(
     sa.PrimaryKeyConstraint("thread_id", "event_id"),
     sa.UniqueConstraint("thread_id", "n", name="inbox_in_order"),
     sa.Index("inbox_by_status", "thread_id", "status", "n"),
-    sa.Index(
-        "inbox_unread", "thread_id", sqlite_where=sa.text(IS_UNREAD), postgresql_where=sa.text(IS_UNREAD)
-    ),
+    partial_index("inbox_unread", "thread_id", where=IS_UNREAD),
 )
 
 wakes = sa.Table(
@@ -310,8 +302,8 @@ wakes = sa.Table(
     sa.Column("due", Instant(), nullable=False),
     sa.Column("gen", sa.BigInteger, nullable=False),
     sa.Column("node", sa.Text),
-    sa.Index("wakes_by_due", "due", sqlite_where=sa.text(IS_FREE), postgresql_where=sa.text(IS_FREE)),
-    sa.Index("wakes_by_node", "node", sqlite_where=sa.text(IS_LEASED), postgresql_where=sa.text(IS_LEASED)),
+    partial_index("wakes_by_due", "due", where=IS_FREE),
+    partial_index("wakes_by_node", "node", where=IS_LEASED),
 )
 
 nodes = sa.Table(
