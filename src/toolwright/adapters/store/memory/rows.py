@@ -157,6 +157,9 @@ class Table(Generic[R]):
         first = where.get(self._key[0])
         if isinstance(first, OneOf) and len(self._key) == 1:
             return [(value,) for value in first.values], self._key
+        status, thread_id = where.get("status"), where.get("thread_id")
+        if self._open and isinstance(status, str) and status in self._open and isinstance(thread_id, str):
+            return [*self._open_in.get(thread_id, ())], ("thread_id",)
         for name, keys in self._groups.items():
             wanted = where.get(name)
             if isinstance(wanted, str):

@@ -24,8 +24,8 @@ from toolwright.adapters.store.memory.rows import MemoryRows
 from toolwright.adapters.store.memory.units import advance, apply
 from toolwright.core.env.env import EnvRow
 from toolwright.core.errors import StoreError
-from toolwright.core.journal.reads import Depths, McpReads, RecordReads, SessionReads
-from toolwright.core.journal.rows import GuardFailed
+from toolwright.core.journal.reads import BY_TIME, Depths, McpReads, RecordReads, SessionReads
+from toolwright.core.journal.rows import GuardFailed, OneOf
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Store, ThreadView
 from toolwright.core.journal.units import Advance, Committed, Conflict, Unit
 from toolwright.core.limits import ALL_ROWS
@@ -102,9 +102,6 @@ class MemoryStore(Store):
     def _said(self, thread_id: str) -> list[Message]:
         return self._tables.of(Message).of("thread_id", thread_id)
 
-    def _top_level(self, thread_id: str) -> list[Message]:
-        return [message for message in self._said(thread_id) if message.within is None]
-
     def _open_inbox(self, thread_id: str) -> list[InboxEvent]:
         return sorted(self._tables.of(InboxEvent).of("open_in", thread_id), key=lambda event: event.n or 0)
 
@@ -135,7 +132,7 @@ class MemoryStore(Store):
         return rows[offset : offset + limit] if within is None else in_force(rows)
 
     async def env(self, thread_id: str) -> Sequence[EnvRow]:
-        thread = self._tables.of(Thread).get(thread_id)
+        thread = await self.thread(thread_id)
         return [] if thread is None else self._env(thread)
 
     async def now(self) -> datetime:
@@ -151,17 +148,11 @@ class MemoryStore(Store):
         return [message for message in messages if message.run_id == run_id][:limit]
 
     async def call_scope(self, call_id: str) -> CallScope | None:
-        call = self._tables.of(Call).get(call_id)
-        return (
-            None
-            if call is None
-            else CallScope(
-                call=call,
-                thread=await self.thread(call.thread_id),
-                run=await self.run(call.run_id),
-                env=tuple(await self.env(call.thread_id)),
-            )
-        )
+        call = await self.call(call_id)
+        if call is None:
+            return None
+        thread, run = await self.thread(call.thread_id), await self.run(call.run_id)
+        return CallScope(call=call, thread=thread, run=run, env=tuple(await self.env(call.thread_id)))
 
     async def calls(
         self,
@@ -174,17 +165,12 @@ class MemoryStore(Store):
         limit: int = 50,
         offset: int = 0,
     ) -> Sequence[Call]:
-        chosen = [
-            call
-            for call in self._tables.of(Call).rows.values()
-            if (not status or call.status in status)
-            and run_id in (None, call.run_id)
-            and space_id in (None, call.space_id)
-            and agent in (None, call.agent)
-            and (sees is None or self._sees(sees, call))
-        ]
-        chosen.sort(key=lambda call: (call.created_at, call.id))
-        return _page(chosen, limit, offset)
+        conditions = {"run_id": run_id, "agent": agent, "space_id": space_id}
+        where: dict[str, object] = {name: each for name, each in conditions.items() if each is not None}
+        if status:
+            where["status"] = OneOf(values=status)
+        rows = await self._rows.find(Call, where, BY_TIME)
+        return _page([call for call in rows if sees is None or self._sees(sees, call)], limit, offset)
 
     def _sees(self, sees: CallVisibility, call: Call) -> bool:
         if self._tables.of(Thread).rows[call.thread_id,].user_id in sees.users:
