@@ -12,7 +12,10 @@ from tests.play import AT
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Block
 from toolwright.core.journal.rows import (
+    Above,
     Add,
+    Among,
+    Below,
     Beyond,
     Clear,
     Delete,
@@ -116,7 +119,8 @@ def where(random: Random, row: Record) -> Where:
     value, key = getattr(row, name), key_of(row)
     tests: list[object] = [value, Not(value=value), Not(value=None), NoneOf(values=[value])]
     if value is not None:
-        tests += [OneOf(values=[value]), UpTo(value=value), Beyond(value=value)]
+        tests += [OneOf(values=[value])]
+        tests += [each(value=value) for each in (UpTo, Beyond, Above, Below)]
     test = {name: random.choice(tests)}
     first = row.STORED.key[0]
     return random.choice(
@@ -202,3 +206,42 @@ async def test_random_operations_have_the_same_outcome_in_every_store(store: Sto
             conflicts += 1
             assert rows == before
     assert 0 < conflicts < UNITS
+
+
+def read_where(random: Random, row: Record) -> Where:
+    """Conditions of a read, which can refer to rows of another class."""
+    joined = Among(kind=Member, column="entity_id", where={"space_id": random.choice("st")})
+    return random.choice((where(random, row), {}, {row.STORED.key[-1]: joined}))
+
+
+async def read(store: Store, row: Record, condition: Where, random: Random) -> list[Any]:
+    """Return what each read of a random order and page finds."""
+    kind, rows, key = type(row), store.rows, row.STORED.key
+    order = random.choice((key, tuple([f"-{name}" for name in key])))
+    limit, offset = random.choice((None, 0, 1, 2)), random.randrange(2)
+    found = [
+        await rows.find(kind, condition, order),
+        await rows.find(kind, condition, order, limit=limit, offset=offset if limit else 0),
+        await rows.readable(kind, condition, order, limit=limit),
+        [await rows.one(kind, *[getattr(row, name) for name in key])],
+    ]
+    names = (*key, *CHANGED[kind])
+    values = [[each and [getattr(each, name) for name in names] for each in some] for some in found]
+    distinct = {getattr(each, key[0]) for each in await rows.distinct(kind, key[:1], condition)}
+    is_found = await rows.first(kind, condition) is not None
+    return [values, sorted(distinct), is_found]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_random_reads_have_the_same_rows_in_every_store(store: Store, seed: int) -> None:
+    random, expected = Random(seed), MemoryStore(lambda _: None)
+    found = 0
+    for number in range(UNITS):
+        operations = unit(random)
+        assert await apply(store, operations) == await apply(expected, operations)
+        row: Record = MADE[random.choice(KINDS)](random)
+        condition = read_where(random, row)
+        rows = await read(store, row, condition, Random(number))
+        assert rows == await read(expected, row, condition, Random(number)), condition
+        found += rows[-1]
+    assert 0 < found < UNITS

@@ -96,7 +96,7 @@ class SqlStore(Store):
     ) -> Sequence[Compaction]:
         if within is None:
             where = {"thread_id": thread_id}
-            return await self._rows.find(Compaction, where, ("number",), limit=limit, offset=offset)
+            return await self.rows.find(Compaction, where, ("number",), limit=limit, offset=offset)
         params: Params = {"thread_id": thread_id, "within": within}
         return await read_rows(self._driver, COMPACTIONS.page, self._sql.compactions_in_force, params)
 

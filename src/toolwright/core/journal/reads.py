@@ -26,8 +26,8 @@ BY_TIME = ("created_at", "id")
 class RowReads(Protocol):
     """Reads of rows of any class by conditions, as those of row operations. Each store interprets them once.
 
-    `order` names fields to sort by; names with a minus in front sort in descending order. Raises `StoreError` when the
-    journal cannot be read, and `RowBroken` for a broken row.
+    `order` names fields to sort by, with a minus in front of each for the descending order. Raises `StoreError` when
+    the journal cannot be read, and `RowBroken` for a broken row.
     """
 
     async def one(self, kind: type[R], *key: object) -> R | None:

@@ -110,6 +110,7 @@ class Store(ABC):
     A store adds commits, and reads that are more than conditions of rows.
     """
 
+    rows: RowReads
     spaces: SpaceReads
     agents: AgentReads
     offers: OfferReads  # calls that external workers can claim
@@ -120,7 +121,7 @@ class Store(ABC):
     retention: RetentionReads
 
     def __init__(self, rows: RowReads) -> None:
-        self._rows = rows
+        self.rows = rows
 
     @abstractmethod
     async def commit(self, unit: Unit) -> Committed | Conflict:
@@ -131,7 +132,7 @@ class Store(ABC):
 
     async def thread(self, thread_id: str) -> Thread | None:
         """Return the thread with that id."""
-        return await self._rows.one(Thread, thread_id)
+        return await self.rows.one(Thread, thread_id)
 
     async def threads(
         self,
@@ -153,7 +154,7 @@ class Store(ABC):
         if users is not None:
             where["user_id"] = OneOf(values=users)
         by = BY_TIME if order == "oldest_first" else NEWEST_FIRST
-        return await self._rows.find(Thread, where, by, limit=limit, offset=offset)
+        return await self.rows.find(Thread, where, by, limit=limit, offset=offset)
 
     @abstractmethod
     async def view(self, thread_id: str, known: KnownMessages | None = None) -> ThreadView | None:
@@ -162,16 +163,16 @@ class Store(ABC):
     async def unread(self, thread_id: str) -> Sequence[InboxEvent]:
         """Return the thread's unread inbox events, in order."""
         where = {"thread_id": thread_id, "status": "pending"}
-        return await self._rows.find(InboxEvent, where, ("n",))
+        return await self.rows.find(InboxEvent, where, ("n",))
 
     async def inbox(self, thread_id: str, limit: int = 100, offset: int = 0) -> Sequence[InboxEvent]:
         """Return the inbox events of the thread, in order."""
         where = {"thread_id": thread_id}
-        return await self._rows.find(InboxEvent, where, ("n",), limit=limit, offset=offset)
+        return await self.rows.find(InboxEvent, where, ("n",), limit=limit, offset=offset)
 
     async def inbox_event(self, thread_id: str, event_id: str) -> InboxEvent | None:
         """Return the inbox event of the thread with that id."""
-        return await self._rows.one(InboxEvent, thread_id, event_id)
+        return await self.rows.one(InboxEvent, thread_id, event_id)
 
     async def messages(
         self, thread_id: str, limit: int = 100, offset: int = 0, *, run_id: str | None = None
@@ -180,23 +181,23 @@ class Store(ABC):
         where: dict[str, object] = {"thread_id": thread_id, "within": None}
         if run_id is not None:
             where["run_id"] = run_id
-        return await self._rows.find(Message, where, ("seq",), limit=limit, offset=offset)
+        return await self.rows.find(Message, where, ("seq",), limit=limit, offset=offset)
 
     async def messages_before(self, thread_id: str, seq: int | None, limit: int) -> Sequence[Message]:
         """Return the last messages before a position in the thread, or the last of all, in order."""
         where: dict[str, object] = {"thread_id": thread_id, "within": None}
         if seq is not None:
             where["seq"] = Below(value=seq)
-        return turned(await self._rows.find(Message, where, ("-seq",), limit=limit))
+        return turned(await self.rows.find(Message, where, ("-seq",), limit=limit))
 
     async def message(self, thread_id: str, message_id: str) -> Message | None:
         """Return the message of the top-level conversation with that id."""
-        return await self._rows.first(Message, {"thread_id": thread_id, "within": None, "id": message_id})
+        return await self.rows.first(Message, {"thread_id": thread_id, "within": None, "id": message_id})
 
     async def pinned_messages(self, thread_id: str) -> Sequence[Message]:
         """Return the pinned messages of the thread, in order, excluding skipped runs."""
         where = {"thread_id": thread_id, "within": None, "pinned": True, "kept": True}
-        return await self._rows.find(Message, where, ("seq",))
+        return await self.rows.find(Message, where, ("seq",))
 
     @abstractmethod
     async def compactions(
@@ -210,18 +211,18 @@ class Store(ABC):
 
     async def message_versions(self, thread_id: str) -> Sequence[MessageVersion]:
         """Return the earlier versions of the thread's edited messages, earliest first."""
-        return await self._rows.find(MessageVersion, {"thread_id": thread_id}, ("seq", "until"))
+        return await self.rows.find(MessageVersion, {"thread_id": thread_id}, ("seq", "until"))
 
     async def sent_texts(self, thread_id: str, digests: Sequence[str]) -> Sequence[SentText]:
         """Return the texts with these digests that were sent to the thread's models."""
         if not digests:
             return []
         where = {"thread_id": OneOf(values=("", thread_id)), "digest": OneOf(values=digests)}
-        return await self._rows.find(SentText, where)
+        return await self.rows.find(SentText, where)
 
     async def run(self, run_id: str) -> Run | None:
         """Return the run with that id."""
-        return await self._rows.one(Run, run_id)
+        return await self.rows.one(Run, run_id)
 
     async def runs(
         self,
@@ -235,19 +236,19 @@ class Store(ABC):
         """Return runs, newest first."""
         conditions = {"status": status, "agent": agent, "thread_id": thread_id}
         where = {name: each for name, each in conditions.items() if each is not None}
-        return await self._rows.find(Run, where, NEWEST_FIRST, limit=limit, offset=offset)
+        return await self.rows.find(Run, where, NEWEST_FIRST, limit=limit, offset=offset)
 
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
         """Return the steps of the run, in order."""
-        return await self._rows.find(Step, {"run_id": run_id}, ("number",), limit=limit)
+        return await self.rows.find(Step, {"run_id": run_id}, ("number",), limit=limit)
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         """Return all messages of a run, including skipped ones."""
-        return await self._rows.find(Message, {"run_id": run_id}, ("seq",), limit=limit)
+        return await self.rows.find(Message, {"run_id": run_id}, ("seq",), limit=limit)
 
     async def call(self, call_id: str) -> Call | None:
         """Return the call with that id."""
-        return await self._rows.one(Call, call_id)
+        return await self.rows.one(Call, call_id)
 
     @abstractmethod
     async def call_scope(self, call_id: str) -> CallScope | None:
@@ -273,7 +274,7 @@ class Store(ABC):
 
     async def env_of(self, owner: str) -> Sequence[EnvRow]:
         """Return the env of one thread or person, by name."""
-        return await self._rows.find(EnvRow, {"owner": owner}, ("kind", "name"))
+        return await self.rows.find(EnvRow, {"owner": owner}, ("kind", "name"))
 
     @abstractmethod
     async def now(self) -> datetime:
@@ -281,26 +282,26 @@ class Store(ABC):
 
     async def nodes(self) -> Sequence[Node]:
         """Return the processes of the cluster on this journal, including some dead ones. Empty without a cluster."""
-        return await self._rows.readable(Node, {}, ("id",))
+        return await self.rows.readable(Node, {}, ("id",))
 
     async def sealed_otherwise(self, key: str, limit: int) -> Sequence[EnvRow]:
         """Return values that were encrypted with a key other than this one."""
-        return await self._rows.readable(
+        return await self.rows.readable(
             EnvRow, ({"key": Below(value=key)}, {"key": Above(value=key)}), limit=limit
         )
 
     async def files(self, thread_id: str) -> Sequence[File]:
         """Return the thread's files, by path."""
-        return await self._rows.find(File, {"thread_id": thread_id}, ("path",))
+        return await self.rows.find(File, {"thread_id": thread_id}, ("path",))
 
     async def file(self, thread_id: str, folded: str) -> File | None:
         """Return the file at that folded path."""
-        return await self._rows.one(File, thread_id, folded)
+        return await self.rows.one(File, thread_id, folded)
 
     async def files_at(self, thread_id: str, folded: Sequence[str]) -> Set[str]:
         """Return which of these folded paths exist in the thread."""
         where = {"thread_id": thread_id, "folded": OneOf(values=folded)}
-        return {row.folded for row in await self._rows.distinct(File, ("folded",), where)}
+        return {row.folded for row in await self.rows.distinct(File, ("folded",), where)}
 
     @abstractmethod
     async def events(
@@ -314,24 +315,24 @@ class Store(ABC):
 
     async def entity(self, entity_id: str) -> Entity | None:
         """Return the entity with that id."""
-        return await self._rows.one(Entity, entity_id)
+        return await self.rows.one(Entity, entity_id)
 
     async def entity_by_external_id(self, external_id: str) -> Entity | None:
         """Return the entity with that external id."""
-        return await self._rows.first(Entity, {"external_id": external_id})
+        return await self.rows.first(Entity, {"external_id": external_id})
 
     async def entities(self, *, limit: int = 50, offset: int = 0) -> Sequence[Entity]:
         """Return the people, oldest first."""
-        return await self._rows.find(Entity, {}, BY_TIME, limit=limit, offset=offset)
+        return await self.rows.find(Entity, {}, BY_TIME, limit=limit, offset=offset)
 
     async def wake(self, thread_id: str) -> Wake | None:
         """Return the wake-up of the thread."""
-        return await self._rows.one(Wake, thread_id)
+        return await self.rows.one(Wake, thread_id)
 
     async def due(self, now: datetime, limit: int) -> Sequence[Wake]:
         """Return due wake-ups, longest waiting first, then by name."""
         where = {"due": UpTo(value=now), "node": None}
-        return await self._rows.readable(Wake, where, ("due", "thread_id"), limit=limit)
+        return await self.rows.readable(Wake, where, ("due", "thread_id"), limit=limit)
 
     async def owners(self, thread_ids: Sequence[str]) -> Mapping[str, str]:
         """Return the owner of each thread that exists: its user id, or its agent's id if it has no user."""
@@ -339,7 +340,7 @@ class Store(ABC):
         for start in range(0, len(thread_ids), OWNERS):
             ids = thread_ids[start : start + OWNERS]
             where = {"id": OneOf(values=[*ids, *[""] * (OWNERS - len(ids))])}  # one statement for any number
-            rows = await self._rows.distinct(Thread, ("id", "user_id", "agent"), where)
+            rows = await self.rows.distinct(Thread, ("id", "user_id", "agent"), where)
             owners |= {row.id: row.user_id or row.agent for row in rows}
         return owners
 

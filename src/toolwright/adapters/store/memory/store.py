@@ -169,7 +169,7 @@ class MemoryStore(Store):
         where: dict[str, object] = {name: each for name, each in conditions.items() if each is not None}
         if status:
             where["status"] = OneOf(values=status)
-        rows = await self._rows.find(Call, where, BY_TIME)
+        rows = await self.rows.find(Call, where, BY_TIME)
         return _page([call for call in rows if sees is None or self._sees(sees, call)], limit, offset)
 
     def _sees(self, sees: CallVisibility, call: Call) -> bool:
