@@ -8,14 +8,8 @@ from msgspec.structs import replace
 from toolwright.adapters.store.engine.outcome import NO_EVENTS, UnitResult
 from toolwright.adapters.store.memory.rows import MemoryRows
 from toolwright.adapters.store.rules.effects import perform
-from toolwright.adapters.store.rules.late_results import pending_calls
-from toolwright.adapters.store.rules.parts import (
-    new_files,
-    wake_askers,
-    without_orphans,
-    write_env,
-    write_files,
-)
+from toolwright.adapters.store.rules.late_results import pending_calls, without_orphans
+from toolwright.adapters.store.rules.parts import new_files, wake_askers, write_env, write_files
 from toolwright.adapters.store.rules.units import rule_of
 from toolwright.core.errors import Unwritable
 from toolwright.core.journal import units

@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from toolwright.adapters.store.engine.outcome import EffectResult, placed
+from toolwright.adapters.store.rules.late_results import cancel_late_calls, is_deleted, shown
 from toolwright.adapters.store.rules.parts import (
     LIVING,
-    cancel_late_calls,
     chunks,
     count_posted,
     deliver,
-    is_deleted,
     notify,
     refused,
-    shown,
     tell,
     touch,
     write_env,

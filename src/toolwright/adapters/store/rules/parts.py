@@ -1,24 +1,13 @@
-"""Parts shared by rules: locks, deliveries, cancelled late results, and operations for files, values and events."""
+"""Parts shared by rules: locks, deliveries, and operations for files, values and events."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import TypeVar
 
 from toolwright.adapters.store.engine.outcome import EffectResult, numbered
-from toolwright.adapters.store.rules.late_results import (
-    RESULT,
-    cancelled_edits,
-    cancelled_event,
-    dropped_timers,
-    handed_to,
-    pending_calls,
-    without_late_results,
-)
-from toolwright.core.agents.config import AgentHead, AgentRevision
 from toolwright.core.env.env import Asked, EnvChange, EnvRow
 from toolwright.core.files import File, FileChange
 from toolwright.core.journal import child_effects
-from toolwright.core.journal.agent_effects import drop_timer, wake
+from toolwright.core.journal.agent_effects import wake
 from toolwright.core.journal.effects import AddNestedCall, Effect, deliveries_of
 from toolwright.core.journal.rows import (
     Add,
@@ -40,16 +29,12 @@ from toolwright.core.journal.rows import (
     Rule,
     Tell,
 )
-from toolwright.core.journal.space_effects import Edit
-from toolwright.core.journal.units import Advance, Leaving, Unit
-from toolwright.core.spaces import Entity, SpaceMessage
-from toolwright.core.threads.call import Call
+from toolwright.core.journal.units import Leaving, Unit
 from toolwright.core.threads.child import ENDED
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
 from toolwright.core.threads.thread import Thread, Wake
 from toolwright.core.value import changed
-from toolwright.wire.call import call_message_id
 
 T = TypeVar("T")
 TOGETHER = 50  # rows found by one statement
@@ -230,76 +215,3 @@ def notify(
     if drafts:
         [row] = yield touch(thread_id, len(drafts))
         yield tell(drafts, row.ev, thread_id, run_id, row.agent, unit, done)
-
-
-def is_deleted(agent_id: str) -> Rule[bool]:
-    """Check whether the agent was configured and has been deleted."""
-    where, first = {"agent_id": agent_id}, ("revision",)
-    if not (yield Find(kind=AgentRevision, where=where, columns=first, order=first, limit=1, lock="share")):
-        return False  # if there is such an agent, the app declares it
-    return not (yield Find(kind=AgentHead, where={"id": agent_id}, columns=("id",)))
-
-
-def is_orphan(thread_id: str) -> Rule[bool]:
-    """Check whether the thread's answering agent was deleted. Otherwise locks the agent until this commit."""
-    rows = yield Find(kind=Thread, where={"id": thread_id}, columns=("agent", "active_agent"))
-    if not rows:
-        return False
-    agent_id = rows[0].active_agent or rows[0].agent
-    if (yield Find(kind=AgentHead, where={"id": agent_id}, columns=("id",), lock="share")):
-        return False
-    return (yield from is_deleted(agent_id))  # it can exist in another revision
-
-
-def without_orphans(unit: Advance) -> Rule[Advance]:
-    """Return the unit, without late results if the agent that will answer in its thread has been deleted."""
-    agent_id = handed_to(unit)
-    deleted = is_orphan(unit.thread_id) if agent_id is None else is_deleted(agent_id)
-    if not (yield from deleted):
-        return unit
-    stored: list[Call] = []
-    for ids in chunks(pending_calls(unit)):
-        stored += yield Find(kind=Call, where={"id": OneOf(values=ids)})
-    return without_late_results(unit, stored, (yield from _messages(_placed(unit, stored))))
-
-
-def cancel_late_calls(found: Iterable[Call], unit: Unit, done: EffectResult) -> Rule[None]:
-    """Cancel calls that still accept a late result, and notify the subscribers of their threads, which are locked.
-
-    Deletes the timers of the calls. The caller updates their messages in spaces later (`shown`).
-    """
-    calls = sorted(found, key=lambda each: (each.thread_id, each.created_at, each.id))
-    fields = {"status": "cancelled", "result": RESULT, "completed_at": unit.at}
-    for ids in chunks([call.id for call in calls]):
-        where = {"id": OneOf(values=ids), "status": "pending"}
-        yield Move(kind=Call, where=where, fields=fields, returns=("id",))
-    for thread_id, some in groupby(calls, lambda each: each.thread_id):
-        its = list(some)
-        [row] = yield touch(thread_id, len(its))
-        numbers = range(row.ev - len(its) + 1, row.ev + 1)
-        yield [
-            tell((cancelled_event(call),), ev, thread_id, call.run_id, row.agent, unit, done)
-            for ev, call in zip(numbers, its, strict=True)
-        ]
-    yield [drop_timer(each.name) for each in dropped_timers(calls)]
-
-
-def shown(calls: Sequence[Call], author: Entity | None = None) -> Rule[list[Edit]]:
-    """Return edits of the space messages that show these calls."""
-    places = [(call.id, call.space_id) for call in calls if call.space_id is not None]
-    return cancelled_edits(calls, (yield from _messages(places)), author)
-
-
-def _placed(unit: Advance, stored: Iterable[Call]) -> list[tuple[str, str]]:
-    """Return the ids of calls and of the spaces that show them."""
-    places = {call.id: call.space_id for call in (*stored, *unit.calls, *unit.nested)}
-    places |= {change.after.id: change.after.space_id for change in unit.changes}
-    return [(call_id, space_id) for call_id, space_id in places.items() if space_id is not None]
-
-
-def _messages(places: Iterable[tuple[str, str]]) -> Rule[dict[str, SpaceMessage]]:
-    messages: list[SpaceMessage] = []
-    for some in chunks(places):
-        where = tuple([{"id": call_message_id(call_id), "space_id": space_id} for call_id, space_id in some])
-        messages += yield Find(kind=SpaceMessage, where=where)
-    return {each.id: each for each in messages}

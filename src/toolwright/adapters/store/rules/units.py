@@ -8,18 +8,16 @@ from datetime import timedelta
 
 from toolwright.adapters.store.engine.outcome import EffectResult, UnitResult, numbered
 from toolwright.adapters.store.rules.effects import perform, settle
+from toolwright.adapters.store.rules.late_results import cancel_late_calls, is_orphan, shown
 from toolwright.adapters.store.rules.parts import (
     LIVING,
-    cancel_late_calls,
     chunks,
     count_posted,
-    is_orphan,
     leave,
     lock,
     lock_threads,
     new_files,
     refused,
-    shown,
     spoken_to,
     touch,
     wake_askers,

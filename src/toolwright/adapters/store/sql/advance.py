@@ -13,16 +13,8 @@ from toolwright.adapters.store.engine.codecs import (
 from toolwright.adapters.store.engine.outcome import NOTHING, UnitResult, numbered
 from toolwright.adapters.store.engine.program import Attempt, Op, Program, Statement, StatementBatch, behind
 from toolwright.adapters.store.rules.effects import perform
-from toolwright.adapters.store.rules.late_results import pending_calls
-from toolwright.adapters.store.rules.parts import (
-    leave,
-    lock,
-    new_files,
-    wake_askers,
-    without_orphans,
-    write_env,
-    write_files,
-)
+from toolwright.adapters.store.rules.late_results import pending_calls, without_orphans
+from toolwright.adapters.store.rules.parts import leave, lock, new_files, wake_askers, write_env, write_files
 from toolwright.adapters.store.rules.units import NOT_OVER
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGES
 from toolwright.adapters.store.sql.programs import as_op, other_program, translated
