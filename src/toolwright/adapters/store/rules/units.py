@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from toolwright.adapters.store.engine.outcome import EffectResult, UnitResult, numbered
+from toolwright.adapters.store.engine.outcome import NO_EVENTS, EffectResult, UnitResult, numbered
 from toolwright.adapters.store.rules.effects import perform, settle
 from toolwright.adapters.store.rules.late_results import cancel_late_calls, is_orphan, shown
 from toolwright.adapters.store.rules.parts import (
@@ -153,10 +153,15 @@ def _post(unit: units.PostMessage) -> Rule[UnitResult]:
     thread_id, run = unit.event.thread_id, unit.run
     run_id, posted, ev, agent = yield from _joined(thread_id, run.id)
     event = Add(record=changed(unit.event, run_id=run_id, n=posted))
-    queued = numbered((unit.queued,), ev, unit, thread_id, run_id, agent) if run_id == run.id else ()
-    yield [*([Add(record=run)] if queued else []), event, *new_files(unit.files)]
-    told = [Tell(events=queued)] if queued else []
-    yield [*write_files(thread_id, unit.files), *told, wake(thread_id, unit.at)]
+    files, woken = new_files(unit.files), wake(thread_id, unit.at)
+    if run_id == run.id:
+        queued = numbered((unit.queued,), ev, unit, thread_id, run_id, agent)
+        yield [Add(record=run), event, *files, Tell(events=queued), woken]
+    else:
+        queued = NO_EVENTS
+        yield [event, *files, woken]
+    if unit.files:
+        yield write_files(thread_id, unit.files)
     return UnitResult(units.Committed(run_id=run_id), queued)
 
 
