@@ -3,7 +3,7 @@
 from tests.play import AT
 
 from toolwright.adapters.store.engine.program import statements
-from toolwright.adapters.store.postgres.unit import apart
+from toolwright.adapters.store.postgres.merging import apart
 from toolwright.adapters.store.sql.statements import Statements
 from toolwright.core.journal.agent_effects import wake
 from toolwright.core.journal.rows import Move
