@@ -8,10 +8,10 @@ from tests.conformance.conftest import Journal
 from tests.conformance.test_children import report, spawn, speak
 from tests.conformance.test_deletion import swept
 from tests.conformance.test_effects import PLAN, everything, fires, leaves, reacts, reads, room
-from tests.conformance.test_mcp import accept, definition, hold, task, unhold
+from tests.conformance.test_mcp import accept, hold, unhold
 from tests.conformance.test_memory import block, link, passage
 from tests.conformance.test_spaces import act, joins, made, member, message, says, space
-from tests.play import AT, committed, create_thread, draft, later
+from tests.play import AT, committed, create_thread, draft
 
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.agents.memory import Vector
@@ -78,7 +78,6 @@ from toolwright.core.journal.space_effects import (
 )
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict
-from toolwright.core.mcp.servers import McpTask
 from toolwright.core.spaces import SpaceMessage
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import Compaction
@@ -124,20 +123,6 @@ TOGETHER: dict[str, tuple[Effect, ...]] = {
     "a message gets a reaction": (says(SAID), reacts(SAID.id)),
     "a reaction is taken back": (says(SAID), reacts(SAID.id), unreacts(SAID.id)),
     "a space is dropped": (says(SAID), reacts(SAID.id), DropSpace(space_id="spc_1")),
-    "a goal is dropped": (Put(record=GOAL), Delete(kind=Goal, key=("agt_1", "gol_1"))),
-    "a memory is dropped and written": (
-        Put(record=MEMORY),
-        Delete(kind=Memory, key=("agt_1", "k")),
-        Put(record=replace(MEMORY, value="anew")),
-    ),
-    "a plan moves": (SetPlan(plan=PLAN), SetPlan(plan=replace(PLAN, next_run_at=later(1)))),
-    "a plan is dropped": (SetPlan(plan=PLAN), DropPlan(agent_id="agt_1", id="pln_1")),
-    "a block is linked and dropped": (
-        SetBlock(block=block("b")),
-        link("b", "agt_2"),
-        DropBlock(agent_id="agt_1", label="b"),
-        SetBlock(block=block("b")),
-    ),
     "a passage gets a vector": (
         AddPassage(passage=passage("p")),
         SetVector(agent_id="agt_1", id="psg_0", vector=vector()),
@@ -154,14 +139,6 @@ TOGETHER: dict[str, tuple[Effect, ...]] = {
     "a request is taken": (
         OpenRequest(thread_id="th_1", request=REQUEST),
         FulfillRequest(thread_id="th_1", id="req_1"),
-    ),
-    "a task is over": (Put(record=task()), Delete(kind=McpTask, key=("call_1",))),
-    "a definition is accepted": (PinMcpTool(definition=definition()), hold(), accept()),
-    "a definition is held no longer": (PinMcpTool(definition=definition()), hold(), unhold()),
-    "a timer is set again": (
-        SetTimer(name="t", due=AT),
-        DropTimer(name="t"),
-        SetTimer(name="t", due=later(1)),
     ),
     "a thread changes in every way": (
         HandOff(thread_id="th_1", agent="agt_2"),
@@ -195,21 +172,15 @@ def _without_wake(found: Any) -> Any:  # a row of any kind, or the rows of a thr
 
 async def contents(store: Store) -> dict[str, Any]:  # values of all kinds
     """Return all data that effects can write, without the numbers of wake-ups, which count writes."""
-    timer, agents = await store.wake("t"), store.agents
+    agents = store.agents
     rows = {name: _without_wake(each) for name, each in (await everything(store)).items()}
     rows["timer"] = rows["timer"] and rows["timer"].due
     return {
         **rows,
-        "goals": list(await store.records.list(Goal, "agt_1")),
-        "memories": list(await store.records.list(Memory, "agt_1")),
-        "blocks": [list(await agents.blocks(each)) for each in ("agt_1", "agt_2")],
         "passages": list(await agents.passages("agt_1")),
         "vectors": [(each.id, each.floats) for each in await agents.vectors("agt_1", limit=9)],
         "requests": list(await store.children.requests("th_1")),
         "values": dict(await store.children.values("th_1")),
-        "tasks": list(await store.records.list(McpTask, "th_1")),
-        "definitions": list(await store.mcp.definitions("agt_1")),
-        "due": timer and timer.due,
         "said": [replace(each, created_at=AT) for each in await store.spaces.messages("spc_1")],
     }
 
