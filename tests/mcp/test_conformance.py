@@ -23,6 +23,7 @@ def test_every_expected_failure_has_its_reason_and_none_is_about_tools_or_safety
 
 
 @pytest.mark.peers
+@pytest.mark.timeout(600)  # it starts two processes for each scenario, which take minutes beside other work
 @pytest.mark.parametrize("side", SIDES)
 def test_the_conformance_suite_passes_but_for_what_is_expected(side: Side) -> None:
     npm_program("conformance")
