@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 import toolwright as tw
 from tests.api.documented import document
+from tests.kit import call
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.system import SystemClock
 from toolwright.core.journal.store import Store
@@ -39,14 +40,9 @@ outside = tw.Tool(
 )
 
 
-def calling(name: str, **args: str) -> dict[str, object]:
-    """Return a model turn that calls that tool."""
-    return {"calls": [{"name": name, "args": args}]}
-
-
 def asking() -> ScriptedModel:
     """Return a model that makes one external call, then thanks."""
-    return ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])
+    return ScriptedModel([call("ask_outside", user_name="Ada"), {"text": "Thanks."}])
 
 
 class Ending(Server):

@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
-from tests.api.rig import calling, serving
+from tests.api.rig import serving
+from tests.kit import call
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.gateway import gateway
 
@@ -256,7 +257,7 @@ async def test_agents_of_others_are_not_trusted_with_the_addresses_of_their_tool
 
 
 async def test_a_service_triggers_an_agent() -> None:
-    model = ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])
+    model = ScriptedModel([call("ask_outside", user_name="Ada"), {"text": "Thanks."}])
     async with serving(model) as api:
         agent = await api.rig.rt.agents.get("tester")
         body = {"serviceName": "billing", "payload": {"invoice": [1, None]}}

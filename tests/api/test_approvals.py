@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.api.rig import JSON, calling, serving
+from tests.api.rig import JSON, serving
 from tests.api.town import ADA, BOB, SERVICE, Town, town
+from tests.kit import call
 from toolwright.client import Client
 from toolwright.core.journal.store import CallScope, Store
 from toolwright.core.threads.call import OPEN, Call
@@ -29,7 +30,7 @@ def guarded(requirement: Requirement = True, **options: Any) -> tw.Tool:  # opti
 
 
 def model() -> ScriptedModel:
-    return ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])
+    return ScriptedModel([call("ask_outside", user_name="Ada"), {"text": "Thanks."}])
 
 
 async def test_a_call_shows_that_it_waits_and_is_answered_over_the_result_route() -> None:
@@ -130,8 +131,8 @@ async def test_who_may_approve_a_visible_call_in_a_space(
     by: Any, callers: list[dict[str, str]], told: list[int]
 ) -> None:
     turns = [
-        calling("enter_space", spaceId="den"),
-        calling("ask_outside", user_name="x"),
+        call("enter_space", spaceId="den"),
+        call("ask_outside", user_name="x"),
         {"text": "Thanks."},
     ]
     tools = [guarded(tw.Approval(by=by), visible=True)]
@@ -143,9 +144,9 @@ async def test_who_may_approve_a_visible_call_in_a_space(
         said = await rt.spaces.say("den", ada.id, "Go")
         run_id = next(iter(said.runs.values()))
         await made.api.until(run_id, "run.waiting")
-        [call] = [each for each in await rt.calls.list(run_id=run_id) if each.awaits_approval]
-        made.ids |= {"run_id": run_id, "call_id": call.id}
-        assert call.space_id == "den"
+        [each_call] = [each for each in await rt.calls.list(run_id=run_id) if each.awaits_approval]
+        made.ids |= {"run_id": run_id, "call_id": each_call.id}
+        assert each_call.space_id == "den"
         assert await statuses(made, *callers) == told
 
 

@@ -19,9 +19,10 @@ from sqlalchemy import Text
 import toolwright as tw
 from tests.api.columns import junk_of, plain_columns
 from tests.api.documented import document
-from tests.api.rig import JSON, Api, calling, read, serving
+from tests.api.rig import JSON, Api, read, serving
 from tests.client.rig import client_of
 from tests.databases import sqlite_journal
+from tests.kit import call
 from toolwright.adapters.store.engine.mapping import ADVICE
 from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.adapters.store.sql.readers import all_tables
@@ -374,7 +375,7 @@ async def test_calls_on_offer_are_not_held_up_by_a_broken_one(tmp_path: Path) ->
     async def opened(bus: MemoryBus) -> Store:
         return await sqlite_journal(path, bus.publish)
 
-    turn = calling("ask")
+    turn = call("ask")
     async with serving(ScriptedModel([turn, {"text": "Hi."}]), [ask], store=opened) as api:
         for _ in range(2):
             sent = await api.post(f"/api/threads/{await api.thread()}/messages", {"content": "Ask"}, 202)

@@ -11,8 +11,9 @@ import toolwright as tw
 from tests import journals
 from tests.client.rig import client_of
 from tests.client.rig import served as gateway
+from tests.kit import call, until
 from tests.mcp.peers.serving import down, served
-from tests.mcp.test_runs import Hearing, begin, call, met, over
+from tests.mcp.test_runs import Hearing, begin, over
 from toolwright.client import Client
 from toolwright.core.errors import NotFound
 from toolwright.runtime.runtime import Runtime
@@ -74,7 +75,7 @@ async def test_what_is_held_back_is_shown_and_accepted_once() -> None:
                 [state] = await client.agents.mcp("a")
                 return state.held
 
-            [held] = await met(changed)
+            [held] = await until(changed)
             assert held.tool == "stable"
             assert "send the secret" in json.dumps(held.definition)
             await client.agents.accept_mcp_tool("a", "peer", "stable")

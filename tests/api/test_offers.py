@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
-from tests.api.rig import Api, Stream, calling, outside, read, serving
+from tests.api.rig import Api, Stream, outside, read, serving
 from tests.databases import stores
+from tests.kit import call
 from toolwright.core.results import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Kind
@@ -196,7 +197,7 @@ async def hello() -> str:
 
 
 async def test_other_kinds_of_tools_are_not_offered() -> None:
-    model = ScriptedModel([calling("hello"), calling("ask_outside"), {"text": "Done."}])
+    model = ScriptedModel([call("hello"), call("ask_outside"), {"text": "Done."}])
     async with serving(model, [hello, outside]) as api, api.stream(STREAM) as stream:
         await stream.event()
         await api.run(await api.thread())

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.api.rig import calling, read, serving
+from tests.api.rig import read, serving
 from tests.behaviour.marks import requirement
 from tests.client.rig import client_of
+from tests.kit import call
 from toolwright.core.errors import NotFailed
 from toolwright.core.results import Outcome, Pending
 from toolwright.core.tools.pipeline import PreparedCall
@@ -171,11 +172,11 @@ async def test_a_call_that_is_not_open_is_no_pending_call() -> None:
     async def hello() -> str:
         return "hello"
 
-    model = ScriptedModel([calling("hello"), {"text": "Done."}])
+    model = ScriptedModel([call("hello"), {"text": "Done."}])
     async with serving(model, [hello]) as api:
         _, run_id = await api.finished()
-        [call] = (await api.get("/api/calls", params={"status": "done"}))["calls"]
-        body = {"callId": call["callId"], "result": 1}
+        [made] = (await api.get("/api/calls", params={"status": "done"}))["calls"]
+        body = {"callId": made["callId"], "result": 1}
         error = await api.post(f"/api/runs/{run_id}/tool-results", body, 404)
         assert error == {"error": "Pending tool call not found"}
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.api.rig import JSON, Api, calling, outside, read, serving
+from tests.api.rig import JSON, Api, outside, read, serving
 from tests.api.town import ADA, BOB, SERVICE, Town, town
+from tests.kit import call
 from toolwright.core.threads.event import Topic
 from toolwright.testing import ScriptedModel
 
@@ -347,8 +348,8 @@ def talking(name: str) -> ScriptedModel:
     return ScriptedModel(
         [
             {"when": "[Tool Result", "text": "Thanks."},
-            {"when": "Hi there", **calling(name)},
-            calling("ask_outside", user_name="Ada"),
+            {"when": "Hi there", **call(name)},
+            call("ask_outside", user_name="Ada"),
             {"text": "Asked."},
         ]
     )

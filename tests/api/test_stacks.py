@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 import toolwright as tw
-from tests.api.rig import JSON, calling
+from tests.api.rig import JSON
 from tests.api.town import ADA, SERVICE, Town, town
+from tests.kit import call
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +22,7 @@ async def fail(state: tw.ThreadState) -> str:
 
 
 def failing() -> ScriptedModel:
-    return ScriptedModel([calling("fail"), calling("ask_outside"), {"text": "Sorry."}])
+    return ScriptedModel([call("fail"), call("ask_outside"), {"text": "Sorry."}])
 
 
 outside = tw.Tool(name="ask_outside", description="Ask.", kind="external", visible=True, timeout=30.0)

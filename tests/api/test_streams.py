@@ -10,8 +10,9 @@ import httpx2
 import pytest
 
 import toolwright as tw
-from tests.api.rig import Api, at_work, calling, read, serving
+from tests.api.rig import Api, at_work, read, serving
 from tests.databases import sqlite_journal
+from tests.kit import call
 from toolwright.adapters.system import SystemClock
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
@@ -166,7 +167,7 @@ async def test_deltas_arrive_while_the_run_is_in_progress() -> None:
         await release.wait()
         return "done"
 
-    model = ScriptedModel([{"text": LONG, **calling("wait")}, {"text": "Done."}])
+    model = ScriptedModel([{"text": LONG, **call("wait")}, {"text": "Done."}])
     async with serving(model, [wait]) as api:
         thread_id = await api.thread()
         async with api.stream(f"/api/threads/{thread_id}/stream") as stream:

@@ -6,7 +6,8 @@ import httpx2
 import pytest
 
 import toolwright as tw
-from tests.api.rig import calling, read, serving
+from tests.api.rig import read, serving
+from tests.kit import call
 from toolwright.testing import ScriptedModel
 from toolwright.wiring.gateway import gateway
 
@@ -66,7 +67,7 @@ async def test_a_permanently_terminated_thread_says_so() -> None:
         await state.terminate()
         return "ended"
 
-    async with serving(ScriptedModel([calling("end")]), [end]) as api:
+    async with serving(ScriptedModel([call("end")]), [end]) as api:
         thread_id = await api.thread()
         sent = await api.post(f"/api/threads/{thread_id}/messages", {"content": "Go"}, 202)
         await api.rig.rt.runs.wait(sent["runId"], 10)

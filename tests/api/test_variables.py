@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.api.rig import Api, calling, read, serving
+from tests.api.rig import Api, read, serving
 from tests.api.town import ADA, BOB, SERVICE, town
 from tests.behaviour.marks import requirement
 from tests.client.rig import client_of
+from tests.kit import call
 from tests.web.signing import SECRET
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesRequired
@@ -35,7 +36,7 @@ async def search(state: tw.ThreadState) -> str:
 
 
 def model() -> ScriptedModel:
-    return ScriptedModel([calling("search"), {"text": "Done."}])
+    return ScriptedModel([call("search"), {"text": "Done."}])
 
 
 @asynccontextmanager

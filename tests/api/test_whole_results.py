@@ -15,6 +15,7 @@ from tests.api.rig import JSON
 from tests.api.test_people_and_agents import SERVICE, Crowd, crowd
 from tests.api.town import person
 from tests.client.rig import client_of, served
+from tests.kit import send_to
 from toolwright.client import Client
 from toolwright.core.limits import MAX_RESULT_VALUES, PAGE_BYTES
 from toolwright.runtime.runtime import Runtime
@@ -197,8 +198,7 @@ async def worked(
         served(rt) as port,
         client_of(port, timeout=60.0) as client,
     ):
-        thread = await rt.threads.create("clerk")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "clerk")
         await rt.runs.wait(run.id, 60)
         yield rt, client, run.id
 
@@ -277,8 +277,7 @@ async def test_a_secret_is_redacted_in_the_whole_result_too() -> None:
 
     app = tw.App(agents=[agent_of(leaking)], env={"KEY": "canary-in-the-mine"})
     async with journals.runtime(app, SHORT) as rt:
-        thread = await rt.threads.create("clerk")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "clerk")
         await rt.runs.wait(run.id, 60)
         [call] = await rt.calls.list(run_id=run.id, status=None)
         assert call.result is not None

@@ -10,7 +10,7 @@ import httpx2
 
 import toolwright as tw
 from tests import journals
-from tests.watched import Watched
+from tests.kit import Watched
 from toolwright.adapters.system import SystemClock
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ModelRequest

@@ -9,8 +9,8 @@ import toolwright as tw
 from tests import journals
 from tests.behaviour.doors import app_of, carried_out, error_of
 from tests.behaviour.marks import requirement
-from tests.runtime.talk import Talk, call, calls, talking
-from tests.watched import Watched
+from tests.kit import Watched, call, calls
+from tests.runtime.talk import Talk, talking
 
 pytestmark = pytest.mark.anyio
 

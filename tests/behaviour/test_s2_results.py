@@ -8,7 +8,7 @@ import toolwright as tw
 from tests import journals
 from tests.behaviour.doors import app_of, carried_out, ended, error_of, over_http, results
 from tests.behaviour.marks import requirement
-from tests.watched import Watched
+from tests.kit import Watched
 
 pytestmark = pytest.mark.anyio
 

@@ -10,8 +10,7 @@ import pytest
 import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
-from tests.runtime.talk import call, calls
-from tests.watched import Watched
+from tests.kit import Watched, call, calls
 from toolwright.core.agents.agent import ALTERNATIVE_TOOLKITS
 from toolwright.core.json_value import JSONObject
 from toolwright.core.spaces import SpaceKind

@@ -11,6 +11,7 @@ from cryptography.fernet import Fernet
 
 from tests.cli.shell import Shell
 from tests.cli.test_serve import url_of
+from tests.kit import until
 from tests.motor.rig import NatsServer
 from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
@@ -51,15 +52,6 @@ async def answered(url: str) -> object:
 def found_by_doctor(shell: Shell) -> list[tuple[str, ...]]:
     """Return the findings of `toolwright doctor`, line by line."""
     return [tuple(line.split("\t")) for line in shell.run("doctor", "--port", "0").stdout.splitlines()]
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until the condition holds."""
-    async with asyncio.timeout(60):
-        while True:
-            if await condition():
-                return
-            await asyncio.sleep(0.05)
 
 
 async def has_warning(ask: Callable[[], Awaitable[Health]]) -> bool:

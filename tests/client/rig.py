@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import toolwright as tw
-from tests.api.rig import at_work, calling
+from tests.api.rig import at_work
+from tests.kit import call
 from toolwright.adapters.system import SystemClock
 from toolwright.client import Client, Event
 from toolwright.runtime.runtime import Runtime
@@ -28,7 +29,7 @@ async def tick(state: tw.ThreadState) -> str:
 
 def ticking() -> ScriptedModel:
     """A model whose every run makes some 70 events."""
-    return ScriptedModel([calling("tick"), {"text": "Done."}])
+    return ScriptedModel([call("tick"), {"text": "Done."}])
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 import toolwright as tw
-from tests.api.rig import asking, calling, serving
+from tests.api.rig import asking, serving
 from tests.client.rig import (
     TICKS,
     Cutter,
@@ -26,6 +26,7 @@ from tests.client.rig import (
     until,
 )
 from tests.databases import sqlite_journal
+from tests.kit import call
 from tests.runtime.rig import running
 from toolwright.client import Client, Event, Run
 from toolwright.client.follow import signals
@@ -332,16 +333,15 @@ async def test_what_happens_between_the_first_connection_and_the_second_is_not_m
         first = await stack.enter_async_context(AsyncExitStack())
         port = await first.enter_async_context(served(rig.rt))
         http = await stack.enter_async_context(httpx2.AsyncClient())
-        thread = await rig.rt.threads.create("tester")
-        before = await rig.rt.threads.send(thread.id, "One")
+        before = await rig.send("One")
         await rig.rt.runs.wait(before.id, 10)
         server = Http(
             f"http://127.0.0.1:{port}", Identity(None, None, None), http, timeout=5, silence=5, pause=pause
         )
-        events = signals(server, f"/api/threads/{thread.id}/stream")
+        events = signals(server, f"/api/threads/{before.thread_id}/stream")
         assert (await anext(events)).type == "connected"
         await first.aclose()
-        meanwhile = await rig.rt.threads.send(thread.id, "Two")
+        meanwhile = await rig.rt.threads.send(before.thread_id, "Two")
         await rig.rt.runs.wait(meanwhile.id, 10)
         await stack.enter_async_context(served(rig.rt, port))
         up.set()
@@ -446,7 +446,7 @@ async def test_progress_of_a_tool_comes_live() -> None:
         return "done"
 
     memory = Memory()
-    model = ScriptedModel([calling("work"), {"text": "Done."}])
+    model = ScriptedModel([call("work"), {"text": "Done."}])
     async with serving(model, [work], store=memory) as api, client_of(api.port) as client:
         thread = await client.threads.create("tester")
         reader = asyncio.create_task(

@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -19,6 +19,7 @@ from tests.api.rig import Api, serving
 from tests.behaviour.marks import requirement
 from tests.client.rig import client_of, served
 from tests.databases import sqlite_journal, stores
+from tests.kit import until
 from tests.runtime.rig import Rig, running
 from toolwright.client import Worker
 from toolwright.core.errors import DefinitionError, Unauthorized
@@ -33,7 +34,6 @@ from toolwright.testing import MemoryBus
 
 pytestmark = pytest.mark.anyio
 
-T = TypeVar("T")
 PROCESS = Path(__file__).with_name("worker_process.py")
 
 
@@ -75,14 +75,6 @@ class Asking:
 def turns(*named: tuple[str, int]) -> Asking:
     """A model that makes these calls in its first answer."""
     return Asking(named)
-
-
-async def until(found: Callable[[], Awaitable[T | None]]) -> T:
-    """Wait until the value is not empty, and return it."""
-    async with asyncio.timeout(60):
-        while (there := await found()) is None:  # noqa: ASYNC110 - other processes send no notification
-            await asyncio.sleep(0.02)
-        return there
 
 
 @asynccontextmanager
@@ -330,8 +322,7 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
         worker = Worker(client, pause=lambda _: asyncio.sleep(0.01))
         worker.tool("slow", slow)
         await stack.enter_async_context(at_work(worker))
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         await began.acquire()
         await rig.rt.runs.wait(run.id, 10)
         await first.aclose()
@@ -342,13 +333,13 @@ async def test_a_server_that_restarts_keeps_its_worker(tmp_path: Path) -> None:
             return await again.rt.calls.list(status=["resolved"]) or None
 
         async def was_read() -> bool | None:
-            return len(await again.rt.runs.list(thread_id=thread.id, status="completed")) == 2 or None
+            return len(await again.rt.runs.list(thread_id=run.thread_id, status="completed")) == 2 or None
 
         assert [call.name for call in await until(resolved)] == ["slow"]
         assert await until(
             was_read
         )  # otherwise one run reads both messages, and the last of them requests no call
-        await again.rt.threads.send(thread.id, "Go")
+        await again.rt.threads.send(run.thread_id, "Go")
         async with asyncio.timeout(20):
             await began.acquire()
         await worker.stop()  # while there is a server for its last result

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field, WrapValidator, field_validator, model_validator
+from tests.kit import ran
 
 import toolwright as tw
 from toolwright import testing
@@ -154,8 +155,7 @@ async def test_a_configured_tool_can_be_lenient(door: str) -> None:
     written = {"filter": '{"n": "5"}', "any": '["1", 2]', "page": None}
     model = testing.ScriptedModel([{"calls": [{"name": "look", "args": written}]}, {"text": "Done."}])
     async with testing.runtime(app, model=model) as rt:
-        thread = await rt.threads.create("a")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        run = await ran(rt, "a")
         assert run.error is None
         [call] = await rt.calls.list(status=None)
     assert json.loads(call.arguments) == written, "it is recorded as received"

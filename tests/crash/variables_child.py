@@ -6,8 +6,9 @@ import toolwright as tw
 from tests.crash.dying import die
 from tests.crash.forks import Order
 from tests.databases import OpenStore, opened
+from tests.kit import calls
 from tests.runtime.rig import Rig, running
-from tests.runtime.test_variables import calling, parked
+from tests.runtime.test_variables import parked
 from toolwright.core.journal.units import Unit
 from toolwright.testing import ScriptedModel
 
@@ -27,15 +28,14 @@ def regional() -> tw.Tool:
 
 
 def script() -> ScriptedModel:
-    return ScriptedModel([calling("search"), {"text": "Done."}])
+    return ScriptedModel([calls("search"), {"text": "Done."}])
 
 
 async def whole(rig: Rig) -> str:
     """Execute everything from the thread to the end of the run. Return the run's id."""
-    thread = await rig.rt.threads.create("tester")
-    run = await rig.rt.threads.send(thread.id, "Go")
+    run = await rig.send()
     request_id = await parked(rig, run.id)
-    await rig.rt.requests.answer(thread.id, request_id, {"REGION": "eu"})
+    await rig.rt.requests.answer(run.thread_id, request_id, {"REGION": "eu"})
     await rig.rt.runs.wait(run.id, 10)
     return run.id
 

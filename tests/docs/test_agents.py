@@ -15,6 +15,7 @@ import pytest
 import toolwright as tw
 from tests.docs.test_guides import ROOT, TITLED
 from tests.forks import Forks
+from tests.kit import call
 
 SKILL = ROOT / "src" / "toolwright" / ".agents" / "skills" / "toolwright" / "SKILL.md"
 
@@ -43,10 +44,6 @@ def pages(book: str, copies: int = 1) -> int:
 
 def scripted(*turns: object) -> tw.testing.ScriptedModel:
     return tw.testing.ScriptedModel([*turns, {"text": "Done."}])
-
-
-def call(name: str, **args: object) -> object:
-    return {"calls": [{"name": name, "args": args}]}
 
 
 def untyped() -> object:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 import toolwright as tw
+from tests.kit import send_to
 from toolwright import testing
 from toolwright.core.errors import ToolwrightError
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
@@ -47,12 +48,11 @@ async def play(url: str, plan: Plan) -> None:
     agent = tw.Agent("host", tw.Prompt("host", "Do it.", model=Host(plan)))
     app = tw.App(agents=[agent], mcp={"suite": {"url": url}})
     async with testing.runtime(app) as rt:
-        thread = await rt.threads.create("host")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "host")
         person = asyncio.create_task(answer(rt, run.id))
         ended = await rt.runs.wait(run.id, PATIENCE)
         person.cancel()
-        for message in await rt.threads.messages(thread.id):
+        for message in await rt.threads.messages(run.thread_id):
             print(message.role, message.content, file=sys.stderr)
         assert ended.status == "completed", ended
 

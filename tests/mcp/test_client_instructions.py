@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.kit import call
 from tests.mcp.peers.peer import Peer, Revision, tool
 from tests.mcp.peers.serving import Served, started
-from tests.mcp.test_runs import REVISIONS, Hearing, agent, begin, call, over
+from tests.mcp.test_runs import REVISIONS, Hearing, agent, begin, over
 from toolwright import testing
 
 pytestmark = pytest.mark.anyio

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.client.rig import client_of
 from tests.client.rig import served as gateway
+from tests.kit import ran
 from tests.mcp.peers.peer import Asked, JSONObject, Peer, Revision, tool
 from tests.mcp.peers.serving import Served, down, started
 from tests.mcp.test_runs import REVISIONS, agent
@@ -95,8 +96,7 @@ async def test_a_server_that_declares_no_prompts_is_not_asked_for_them() -> None
 async def test_runs_do_not_ask_for_prompts() -> None:
     with offering() as served:
         async with agent(served.url) as (rt, model):
-            thread = await rt.threads.create("a")
-            await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)
+            await ran(rt, "a")
         assert model.offered == [["plain"]]
         assert served.hearing.of("prompts/list") == []
 

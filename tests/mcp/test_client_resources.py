@@ -11,10 +11,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 import toolwright as tw
+from tests.kit import call
 from tests.mcp.peers.peer import Asked, JSONObject, Peer, Revision, text, tool
 from tests.mcp.peers.serving import Served, started
 from tests.mcp.server_rig import hosting as serving
-from tests.mcp.test_runs import REVISIONS, agent, begin, call, over
+from tests.mcp.test_runs import REVISIONS, agent, begin, over
 from toolwright.web.mcp.content import ALONG
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.kit import call, send_to
 from tests.mcp.client_rig import calling, configured, hosting
-from tests.mcp.test_runs import REVISIONS, call, over, question
+from tests.mcp.test_runs import REVISIONS, over, question
 from toolwright import testing
 from toolwright.adapters.mcp.executor import CALL_AGAIN
 from toolwright.core.tools.mcp import McpServer, target_of
@@ -77,8 +78,7 @@ def app(folder: Path, calls: int = 1, source: str = ASKS, **options: Any) -> tw.
 
 async def test_a_tool_that_asks_by_the_context_of_the_sdk_does_so_in_2025(tmp_path: Path) -> None:
     async with testing.runtime(app(tmp_path, revision="2025-11-25")) as rt:
-        thread = await rt.threads.create("a")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "a")
         asked = await question(rt, run.id)
         await rt.calls.submit(run.id, asked.id, {"action": "accept", "content": {"size": "M"}})
         [told] = await over(rt, run.id)
@@ -87,8 +87,7 @@ async def test_a_tool_that_asks_by_the_context_of_the_sdk_does_so_in_2025(tmp_pa
 
 async def test_without_the_option_a_tool_that_cannot_ask_is_called_again_where_it_can(tmp_path: Path) -> None:
     async with testing.runtime(app(tmp_path, calls=2)) as rt:
-        thread = await rt.threads.create("a")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "a")
         asked = await question(rt, run.id)
         await rt.calls.submit(run.id, asked.id, {"action": "accept", "content": {"size": "M"}})
         refused, told = await over(rt, run.id)
@@ -98,8 +97,7 @@ async def test_without_the_option_a_tool_that_cannot_ask_is_called_again_where_i
 
 async def test_a_read_only_tool_that_cannot_ask_is_called_again_by_itself(tmp_path: Path) -> None:
     async with testing.runtime(app(tmp_path, source=ASKS.replace("tool()", READS))) as rt:
-        thread = await rt.threads.create("a")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "a")
         asked = await question(rt, run.id)
         await rt.calls.submit(run.id, asked.id, {"action": "accept", "content": {"size": "M"}})
         [told] = await over(rt, run.id)

@@ -3,14 +3,15 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 import toolwright as tw
 from tests.behaviour.house import HUSAM, opened
+from tests.kit import call, send_to, until
 from tests.mcp.peers.peer import Peer, tool
 from tests.mcp.peers.serving import Served, command, made, served, started
 from toolwright import testing
@@ -23,7 +24,6 @@ from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 
 pytestmark = pytest.mark.anyio
-T = TypeVar("T")
 REVISIONS = ("2025-11-25", "2026-07-28")
 
 
@@ -46,10 +46,6 @@ class Hearing(testing.ScriptedModel):
     def offered(self) -> list[list[str]]:
         """Names of the tools at each step."""
         return [[tool.name for tool in request.tools] for request in self.asked]
-
-
-def call(name: str, **args: Any) -> JSONObject:  # any JSON
-    return {"calls": [{"name": name, "args": args}]}
 
 
 @asynccontextmanager
@@ -87,15 +83,7 @@ async def question(rt: Runtime, run_id: str, seen: Sequence[str] = ()) -> Call:
                 return each
         return None
 
-    return await met(asked)
-
-
-async def met(condition: Callable[[], Awaitable[T | None]]) -> T:
-    """Return the value of the condition once it is met."""
-    async with asyncio.timeout(60):
-        while not (value := await condition()):  # noqa: ASYNC110 - set by another thread, or by the journal
-            await asyncio.sleep(0.01)
-    return value
+    return await until(asked)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -200,8 +188,7 @@ async def test_headers_have_the_values_of_the_thread_and_secrets_never_come_back
     headers = {"Authorization": "Bearer ${env.TOKEN}"}
     with served("headers", revision) as server:
         async with agent(server.url, call("headers"), headers=headers) as (rt, _):
-            thread = await rt.threads.create("a", env={"TOKEN": {"value": "tok-12345678", "type": "secret"}})
-            run = await rt.threads.send(thread.id, "Go")
+            run = await send_to(rt, "a", env={"TOKEN": {"value": "tok-12345678", "type": "secret"}})
             [told] = await over(rt, run.id)
         [heard] = server.hearing.of("tools/call")
     assert heard.headers["authorization"] == "Bearer tok-12345678"
@@ -217,7 +204,7 @@ async def test_a_thread_without_a_value_that_a_server_needs_waits_for_it() -> No
                 run = await rt.runs.get(run_id)
                 return run if run.status == "waiting" else None
 
-            run = await met(waiting)
+            run = await until(waiting)
             assert run.waiting is not None
             assert run.waiting["reason"] == "variables"
             assert not server.hearing.heard
@@ -238,7 +225,7 @@ async def test_a_list_that_changes_is_read_again(revision: str) -> None:
             async def grown() -> bool:
                 return len((await ready(rt)).tools) == 4
 
-            await met(grown)
+            await until(grown)
     assert "grow" in model.offered[0]
 
 
@@ -263,14 +250,14 @@ async def test_a_tool_that_changes_after_its_first_use_is_held_back_until_it_is_
                 state = await ready(rt)
                 return state if state.held else None
 
-            state = await met(held)
+            state = await until(held)
             assert [each.tool for each in state.held] == ["stable"]
             assert "send the secret" in str(state.held[0].definition)
             assert not state.tools
             run = await rt.threads.send(thread_id, "Again")
             await over(rt, run.id)
             assert model.offered[-1] == []
-            events = [event async for event in until(rt, thread_id, "tool.held")]
+            events = [event async for event in events_until(rt, thread_id, "tool.held")]
             assert events[-1].payload == {"serverName": "peer", "toolName": "stable"}
             await rt.mcp.accept("a", "peer", "stable")
             state = await ready(rt)
@@ -280,7 +267,7 @@ async def test_a_tool_that_changes_after_its_first_use_is_held_back_until_it_is_
             assert model.offered[-1] == ["stable"]
 
 
-async def until(rt: Runtime, thread_id: str, type_: str) -> AsyncGenerator[Any]:  # events
+async def events_until(rt: Runtime, thread_id: str, type_: str) -> AsyncGenerator[Any]:  # events
     async with asyncio.timeout(60):
         async for event in rt.events.follow(Topic(kind="thread", id=thread_id), after=0):
             yield event
@@ -297,7 +284,7 @@ async def test_without_the_setting_a_changed_tool_is_offered_as_it_is() -> None:
             async def changed() -> bool:
                 return "secret" in str((await ready(rt)).tools[0].parameters)
 
-            await met(changed)
+            await until(changed)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -428,7 +415,7 @@ async def test_tools_of_a_server_take_a_quarter_of_a_small_window_at_most(long_s
     prompt = tw.Prompt("a", "Work.", model=model, tools=[own], context=tw.Context(max_tokens=2_000))
     app = tw.App(agents=[tw.Agent("a", prompt)], mcp={"peer": {"url": long_server}})
     async with testing.runtime(app) as rt:
-        await met(lambda: is_ready(rt))
+        await until(lambda: is_ready(rt))
         await over(rt, (await begin(rt))[1])
         [state] = await rt.mcp.of("a")
     tools = {each.name: each for each in model.asked[0].tools}

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 import toolwright as tw
+from tests.kit import hanging
 from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.postgres_server import fresh_database
 from toolwright.web.auth.access import Signature, TokenIdentity
@@ -181,13 +182,7 @@ async def test_two_requests_of_one_id_are_both_answered_or_refused() -> None:
 
 
 async def test_a_host_that_goes_away_in_the_middle_cancels_its_call() -> None:
-    begun = asyncio.Event()
-
-    @tw.tool(description="Wait.")
-    async def wait() -> str:
-        begun.set()
-        await asyncio.Event().wait()
-        return "never"
+    wait, begun = hanging("wait")
 
     async with hosting(tw.App(tools=[wait])) as host:
         async with host.wire("2026-07-28") as wire:

@@ -20,6 +20,7 @@ from pydantic import ConfigDict, Field
 
 import mcp
 import toolwright as tw
+from tests.kit import hanging
 from tests.mcp.server_rig import Host, hosting
 from toolwright.core.threads.call import is_over
 from toolwright.runtime.pending.app_calls import call_of
@@ -121,10 +122,7 @@ async def test_a_quick_call_is_no_task() -> None:
 
 
 async def test_a_slow_call_becomes_a_task_and_can_be_cancelled() -> None:
-    @tw.tool(description="Wait.")
-    async def wait() -> str:
-        await asyncio.Event().wait()
-        return "never"
+    wait, _ = hanging("wait")
 
     async with hosting(tw.App(tools=[wait])) as host, host.client("2026-07-28", **knowing()) as client:
         task = await task_of(client, "wait", {})

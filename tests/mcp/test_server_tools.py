@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests.kit import hanging
 from tests.mcp.server_rig import REVISIONS, Revision, hosting
 from toolwright.core.threads.event import Topic
 
@@ -214,13 +215,7 @@ async def test_log_events_are_log_messages_for_hosts_that_want_them(revision: Re
 
 
 async def test_a_call_that_the_host_cancels_is_cancelled(revision: Revision) -> None:
-    begun = asyncio.Event()
-
-    @tw.tool(description="Wait.")
-    async def wait() -> str:
-        begun.set()
-        await asyncio.Event().wait()
-        return "never"
+    wait, begun = hanging("wait")
 
     async with hosting(tw.App(tools=[wait])) as host, host.client(revision) as client:
         calling = asyncio.create_task(client.call_tool("wait", {}))

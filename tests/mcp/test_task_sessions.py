@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
+from tests.kit import call, until
 from tests.mcp.peers.bare import TOOL, Answer, Bare, HttpLine, JSONObject, Line, error, polite, result
 from tests.mcp.peers.serving import Served
-from tests.mcp.test_runs import begin, call, met, over
+from tests.mcp.test_runs import begin, over
 from toolwright import testing
 from toolwright.runtime.runtime import Runtime
 
@@ -125,7 +126,7 @@ async def until_asked(sessions: Sessions) -> None:
     async def asked() -> list[str]:
         return sessions.hearing
 
-    await met(asked)
+    await until(asked)
 
 
 async def result_after_a_restart(sessions: Sessions, tmp_path: Path) -> str:
@@ -175,5 +176,5 @@ async def test_a_session_without_tasks_is_ended_with_its_connection(tmp_path: Pa
             async def ready() -> bool:
                 return (await rt.mcp.of("a"))[0].status == "ready"
 
-            await met(ready)
+            await until(ready)
     assert sessions.ended == ["s1"]

@@ -10,12 +10,13 @@ import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from tests.kit import call, send_to, until
 from tests.mcp.peers.peer import Answer, Asked, JSONObject, Peer, Revision, text, tool
 from tests.mcp.peers.questions import SAMPLING, form, request
 from tests.mcp.peers.results import SUM
 from tests.mcp.peers.serving import Served
 from tests.mcp.peers.tasks import EXTENSION, TASKS
-from tests.mcp.test_runs import agent, begin, call, met, over, question
+from tests.mcp.test_runs import agent, begin, over, question
 from toolwright.core.threads.call import Call
 from toolwright.runtime.runtime import Runtime
 
@@ -45,7 +46,7 @@ async def test_a_task_may_take_as_long_as_its_server_keeps_it_else_a_week(
                 calls = await rt.calls.list(run_id=run_id)
                 return next((each for each in calls if each.status == "waiting"), None)
 
-            waits = await met(waiting)
+            waits = await until(waiting)
             assert waits.expires_at is not None
             assert waits.started_at is not None
             assert (waits.expires_at - waits.started_at).total_seconds() // 60 == lasts // 60
@@ -189,7 +190,7 @@ async def test_a_question_that_a_task_has_taken_back_is_taken_back() -> None:
                 each = await rt.calls.get(asked.id)
                 return each if each.status == "cancelled" else None
 
-            await met(taken_back)
+            await until(taken_back)
             await rt.runs.cancel(run_id)
 
 
@@ -225,8 +226,7 @@ async def test_what_a_task_asks_in_2025_is_never_asked_below_another_call() -> N
         async with agent(server.url, *turns) as (rt, _):
             _, waiting = await begin(rt)
             await asyncio.to_thread(server.hearing.wait_for, "tools/call")
-            thread = await rt.threads.create("a")
-            run = await rt.threads.send(thread.id, "Begin")
+            run = await send_to(rt, "a", "Begin")
             [told] = await over(rt, run.id)
             assert told.content == "All done."
             assert asked_of == ["The call has ended: no one can be asked."]

@@ -10,11 +10,12 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 import toolwright as tw
+from tests.kit import call, send_to
 from tests.mcp.peers.peer import Answer, Asked, JSONObject, Peer, text, tool
 from tests.mcp.peers.questions import form, request
 from tests.mcp.peers.serving import Served
 from tests.mcp.peers.tasks import EXTENSION, TASKS
-from tests.mcp.test_runs import REVISIONS, call, over
+from tests.mcp.test_runs import REVISIONS, over
 from tests.postgres_server import fresh_database
 from toolwright import testing
 from toolwright.core.threads.message import Message
@@ -42,8 +43,7 @@ async def told(peer: Peer, name: str) -> Message:
     async with serving(peer) as url, fresh_database() as database:
         app = tw.App(agents=[agent], mcp={"peer": {"url": url}})
         async with app.runtime(Settings(database_url=database), grace=1.0) as rt:
-            thread = await rt.threads.create("a")
-            run = await rt.threads.send(thread.id, "Go")
+            run = await send_to(rt, "a")
             [message] = await over(rt, run.id)
             return message
 

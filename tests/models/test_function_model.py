@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 import toolwright as tw
+from tests.kit import ran, send_to
 from tests.models.asking import answer_of, user
 from toolwright import testing
 from toolwright.core.errors import DefinitionError, ModelRefused, ModelUnavailable
@@ -45,8 +46,7 @@ async def test_a_function_answers_for_every_prompt_of_the_app(
         agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra", tools=[price])]
     )
     async with testing.runtime(app, model=testing.FunctionModel(fn)) as rt:
-        thread = await rt.threads.create("shop")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "tea")).id, 30)
+        run = await ran(rt, "shop", "tea")
     assert (run.status, run.output) == ("completed", "It is 4.5.")
 
 
@@ -68,8 +68,7 @@ async def test_a_runtime_by_hand_has_the_model_that_its_app_was_given() -> None:
     app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra")])
     with_model = app.with_model(testing.ScriptedModel([{"text": "Hello."}]))
     async with testing.by_hand(with_model) as (rt, motor):
-        thread = await rt.threads.create("shop")
-        sent = await rt.threads.send(thread.id, "Hi")
+        sent = await send_to(rt, "shop", "Hi")
         await motor.run_until_idle()
         assert (await rt.runs.get(sent.id)).output == "Hello."
 
@@ -106,8 +105,7 @@ async def test_what_the_function_raises_fails_the_run_and_says_so() -> None:
 
     app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.")])
     async with testing.runtime(app, model=testing.FunctionModel(broken)) as rt:
-        thread = await rt.threads.create("shop")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 30)
+        run = await ran(rt, "shop", "Hi")
     assert (run.status, run.error_code) == ("failed", "model_error")
     assert run.error is not None
     assert "no turn for 'Hi'" in run.error

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 import toolwright as tw
+from tests.kit import ran
 from tests.models.wire_server import WireCall, WireServer
 from toolwright import testing
 from toolwright.adapters.models.providers.model import PydanticAIModel
@@ -69,8 +70,7 @@ async def test_an_odd_tool_of_a_server_costs_no_other_tool_and_no_run(
     async with testing.runtime(agent_with(model, tmp_path)) as rt:
         while (await rt.mcp.of("a"))[0].status != "ready":
             pass  # on a busy machine a process can take longer to start than a run waits for it
-        thread = await rt.threads.create("a")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        run = await ran(rt, "a")
         assert (run.status, run.error) == ("completed", None)
         found, refused, fine = [
             each.content for each in await rt.runs.messages(run.id) if each.role == "tool"

@@ -18,6 +18,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as NativeTool
 
 import toolwright as tw
+from tests.kit import ran
 from tests.models.asking import SEARCH, ask, request, user
 from tests.models.conftest import WIRES
 from tests.models.wire_server import WireCall, WireServer
@@ -148,8 +149,7 @@ async def test_an_odd_tool_works_beside_a_fine_one_and_its_own_schema_validates(
     server.answer(calls=[*calls, WireCall(id="f", name="fine", arguments=("{}",))])
     server.answer(text=["Done."])
     async with testing.runtime(app) as rt:
-        thread = await rt.threads.create("a")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        run = await ran(rt, "a")
         assert (run.status, run.error) == ("completed", None)
         made = {call.model_call_id: call for call in await rt.calls.list(status=None)}
     assert made["c0"].result == {"status": "success", "result": right}

@@ -9,6 +9,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.deepseek import DeepSeekProvider
 
 import toolwright as tw
+from tests.kit import send_to
 from tests.models.asking import ask, request, user
 from tests.models.wire_server import WireServer
 from toolwright import testing
@@ -131,8 +132,7 @@ async def test_the_arguments_of_a_child_and_of_a_tree_stay_open_on_every_wire(
     boss = tw.Agent("boss", tw.Prompt("lead", "Lead.", model=model, tools=[config, grow]))
     server.answer(text=("Hi",))
     async with testing.runtime(tw.App(agents=[helper, boss])) as rt:
-        thread = await rt.threads.create("boss")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "boss")
         assert (await rt.runs.wait(run.id, 10)).status == "completed"
     received = _received(server)
     assert received["grow"] == (grow.parameters, False)

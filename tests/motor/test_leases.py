@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from tests.kit import until
 from tests.motor.rig import Rig, leased
 from tests.postgres_server import fresh_database
 from tests.store.pg_proxy import Proxy
@@ -41,15 +42,6 @@ TTL = 1.0  # seconds
 async def url() -> AsyncGenerator[str]:
     async with fresh_database() as made:
         yield made
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until the condition holds."""
-    async with asyncio.timeout(30):
-        while True:
-            if await condition():
-                return
-            await asyncio.sleep(0.02)
 
 
 def stop_heart(rig: Rig) -> None:

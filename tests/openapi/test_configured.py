@@ -11,6 +11,7 @@ import toolwright as tw
 from tests.api.rig import Api, read, serving
 from tests.executors.rig import as_json
 from tests.executors.rig import serving as other_server
+from tests.kit import ran, send_to
 from tests.openapi.rig import PETSTORE
 from tests.openapi.test_sources import minimal
 from toolwright import testing
@@ -107,9 +108,8 @@ async def test_a_call_of_an_agent_over_http_reaches_no_private_address() -> None
             for trusted, told in ((False, "has an address that is not public"), (True, '{"path":"/a"}')):
                 config = with_tools({"openapi": {"source": document}})
                 saved = await rt.agents.save(f"keeper-{trusted}", config, trusted=trusted)
-                thread = await rt.threads.create(saved.agent.id)
-                await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)
-                [result] = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
+                run = await ran(rt, saved.agent.id)
+                [result] = [m.content for m in await rt.threads.messages(run.thread_id) if m.role == "tool"]
                 assert told in str(result)
         assert len(server.received) == 1
 
@@ -124,12 +124,11 @@ async def test_a_run_waits_for_the_credentials_of_a_document() -> None:
         model = testing.ScriptedModel(TURNS)
         agent = tw.Agent("keeper", model=model, tools=[*tw.openapi(document)])
         async with testing.runtime(tw.App(agents=[agent])) as rt:
-            thread = await rt.threads.create("keeper")
-            run = await rt.threads.send(thread.id, "Go")
+            run = await send_to(rt, "keeper")
             async for event in rt.events.follow(Topic(kind="run", id=run.id), after=0):
                 if event.type == "variables.required":
                     break
-            await rt.threads.set_env(thread.id, {"ZOO_TOKEN": "t0ken"})
+            await rt.threads.set_env(run.thread_id, {"ZOO_TOKEN": "t0ken"})
             done = await rt.runs.wait(run.id, 30)
             assert done.status == "completed"
         assert server.received[0].headers["Authorization"] == "Bearer t0ken"

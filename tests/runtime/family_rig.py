@@ -9,7 +9,7 @@ from typing import Any
 
 import toolwright as tw
 from tests import journals
-from tests.watched import Watched
+from tests.kit import Watched, call
 from toolwright.core.journal.store import Store
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import Run
@@ -19,15 +19,8 @@ from toolwright.runtime.runtime import Runtime
 Config = Mapping[str, Any]
 
 
-def call(name: str, /, **args: object) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": args}]}
-
-
 def create(**args: object) -> dict[str, object]:
     return call("subagent_create", agent="worker", **{"name": "Ada", **args})
-
-
-DONE: dict[str, object] = {"text": "Done."}
 
 
 def worker(turns: Sequence[object], tools: Sequence[tw.Tool] = (), **options: Any) -> tw.Agent:

@@ -46,7 +46,7 @@ class Died(BaseException):
 
 
 @dataclass
-class Watched:
+class WatchedStore:
     """A store that passes each unit to `before` and, once it is committed, to `after`."""
 
     inner: Store
@@ -73,7 +73,7 @@ class Mind:
     """The running agent."""
 
     rt: Runtime
-    store: Watched
+    store: WatchedStore
     motor: ManualMotor
     clock: ManualClock
     thread_id: str
@@ -119,7 +119,7 @@ async def thinking(
 ) -> AsyncGenerator[Mind]:
     """Run the agent over that store, or over one in memory, with a thread to talk to it."""
     clock, bus = clock or ManualClock(), MemoryBus()
-    watched = Watched(store or MemoryStore(bus.publish))
+    watched = WatchedStore(store or MemoryStore(bus.publish))
     port: Store = watched  # type: ignore[assignment]  # reads go through
     motor = ManualMotor(port, clock)
     minds = toolkit or MindToolkit(port)

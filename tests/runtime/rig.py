@@ -8,6 +8,7 @@ from typing import Any
 
 import toolwright as tw
 from tests import journals
+from tests.kit import ran, send_to
 from toolwright.adapters.memory import MemoryCipher, MemoryFiles
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.catalog import Catalog
@@ -18,6 +19,7 @@ from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.model import Model
 from toolwright.core.ports import Cipher, Files
 from toolwright.core.threads.message import Message
+from toolwright.core.threads.run import Run
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
@@ -80,6 +82,14 @@ class Barriers:
 class Rig:
     rt: Runtime
     store: Barriers
+
+    async def send(self, content: str = "Go") -> Run:
+        """Send a message to a new thread of the tester. Return its run."""
+        return await send_to(self.rt, "tester", content)
+
+    async def run(self, content: str = "Go") -> Run:
+        """Send a message to a new thread of the tester. Return its run, once it has ended."""
+        return await ran(self.rt, "tester", content)
 
     async def transcript(self, thread_id: str) -> Sequence[Message]:
         return await self.rt.threads.messages(thread_id, 1_000)

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import toolwright as tw
+from tests.kit import Watched
 from tests.printed import GREET, SUMMARY
-from tests.watched import Watched
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import runtime

@@ -8,23 +8,12 @@ from typing import Any
 
 import toolwright as tw
 from tests import journals
-from tests.watched import Watched
-from toolwright.core.json_value import JSON
+from tests.kit import Watched
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
-
-
-def call(name: str, **args: JSON) -> dict[str, Any]:  # a turn of a script
-    """Return a turn of one call."""
-    return {"calls": [{"name": name, "args": args}]}
-
-
-def calls(*made: dict[str, Any]) -> dict[str, Any]:  # a turn of a script
-    """Return a turn of several calls."""
-    return {"calls": [one for turn in made for one in turn["calls"]]}
 
 
 def says(*texts: str) -> Watched:

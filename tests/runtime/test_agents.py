@@ -12,6 +12,7 @@ import yaml
 
 import toolwright as tw
 from tests import journals
+from tests.kit import calls, ran, send_to
 from tests.runtime.rig import Rig, running
 from toolwright.adapters.store.opening import open_sqlite
 from toolwright.core.agents.agent import MIND, SPACES
@@ -86,10 +87,6 @@ def an_app(tools: Sequence[tw.Tool] = (look, peek)) -> tw.App:
 async def office(folder: Path) -> AsyncGenerator[Office]:
     async with journals.by_hand(an_app()) as (rt, motor):
         yield Office(rt, motor, folder)
-
-
-def calls(*names: str) -> dict[str, Any]:
-    return {"calls": [{"name": name, "args": {}} for name in names]}
 
 
 async def test_an_agent_is_saved_found_changed_renamed_and_deleted(tmp_path: Path) -> None:
@@ -403,10 +400,9 @@ async def test_it_is_there_after_a_restart_and_its_secrets_lie_sealed(tmp_path: 
         assert shown.config == {"model": f"scripted:{script}", "tools": [{"name": "look", "env": {}}]}
         assert (shown.agent.id, shown.agent.tenvs) == (saved.agent.id, {"place": "Ulm"})
         assert (await rt.agents.save("scout", config)).agent.revision == 1
-        thread = await rt.threads.create("scout")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "scout")
         assert (await rt.runs.wait(run.id, 20)).status == "completed"
-        said = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
+        said = [m.content for m in await rt.threads.messages(run.thread_id) if m.role == "tool"]
         assert said == ['{"KEY":"[redacted:KEY]","OWN":"[redacted:OWN]"}']
 
 
@@ -458,8 +454,7 @@ async def test_an_agent_that_was_kept_before_texts_had_a_length_is_shown_whole_a
             assert shown.config == config
             side: Any = shown.agent.side_a
             assert [tool.name for tool in side.prompt.tools] == [long["name"]]
-        thread = await rt.threads.create("scout")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 20)
+        run = await ran(rt, "scout")
         assert (run.status, run.error) == ("completed", None)
         assert [call.name for call in await rt.calls.list()] == [long["name"]]
         assert (await rt.agents.update("scout", description="Asks")).revision == 3

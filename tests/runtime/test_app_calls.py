@@ -6,6 +6,7 @@ import pytest
 
 import toolwright as tw
 from tests import journals
+from tests.kit import hanging, ran
 from toolwright import testing
 from toolwright.core.errors import NotFound, ThreadTerminated
 from toolwright.core.results import ToolResult
@@ -26,10 +27,7 @@ async def keyed(state: tw.ThreadState) -> str:
     return f"has {len(await state.env('API_KEY') or '')}"
 
 
-@tw.tool(description="Wait for ever.")
-async def wait_for_ever() -> str:
-    await asyncio.Event().wait()
-    return "never"
+wait_for_ever, _ = hanging("wait_for_ever")
 
 
 outside = tw.Tool(name="ask_outside", description="Ask.", kind="external", is_async=True)
@@ -94,8 +92,7 @@ async def test_a_call_is_made_beside_no_call_of_an_agent() -> None:
     model = testing.ScriptedModel([{"calls": [{"name": "add", "args": {"a": 1, "b": 2}}]}, {"text": "3"}])
     agent = tw.Agent("counter", instructions="Count.", model=model, tools=[add])
     async with journals.runtime(tw.App(agents=[agent])) as rt:
-        thread = await rt.threads.create("counter")
-        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
+        await ran(rt, "counter")
         [other] = await rt.calls.list(status=None)
         with pytest.raises(NotFound, match="There is no thread"):
             await rt.app_calls.make_in_thread_of(rt.app_calls.new(other), other, "add", {"a": 1, "b": 2})

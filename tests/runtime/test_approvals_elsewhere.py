@@ -8,12 +8,12 @@ import pytest
 
 import toolwright as tw
 from tests import journals
+from tests.kit import Watched, call, calls
 from tests.printed import GREET, SUMMARY
 from tests.runtime.approving import Ledger, paying
 from tests.runtime.family_rig import worker
 from tests.runtime.solving import DONE, TEXT, greet, greeting, said
-from tests.runtime.talk import Talk, call, calls, says, talking
-from tests.watched import Watched
+from tests.runtime.talk import Talk, says, talking
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.call import Call

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 import toolwright as tw
+from tests.kit import calls
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_state_misuse import later
 from toolwright.adapters.memory import MemoryFiles
@@ -37,15 +38,10 @@ WRITES: dict[str, Write] = {
 }
 
 
-def calling(*names: str) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": {}} for name in names]}
-
-
 async def finished(rig: Rig) -> str:
-    thread = await rig.rt.threads.create("tester")
-    run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    run = await rig.run()
     assert (run.status, run.stop_reason, run.output) == ("completed", "end_turn", "Done.")
-    return thread.id
+    return run.thread_id
 
 
 async def test_what_a_kept_state_is_to_write_is_refused_and_it_may_still_read() -> None:
@@ -70,7 +66,7 @@ async def test_what_a_kept_state_is_to_write_is_refused_and_it_may_still_read() 
         assert await read.read_file("/there") == b"x" and len(await read.get_messages()) == 5
         return "late"
 
-    async with running(ScriptedModel([calling("keep"), calling("late"), DONE]), [keep, late]) as rig:
+    async with running(ScriptedModel([calls("keep"), calls("late"), DONE]), [keep, late]) as rig:
         thread_id = await finished(rig)
         said = [message.content for message in await rig.transcript(thread_id)]
         assert said == ["Go", "", "kept", "By the way.", "", "late", "Done."]
@@ -101,7 +97,7 @@ async def test_a_task_that_its_call_has_forgotten_hears_that_the_call_is_over() 
         await began.wait()
         return "left"
 
-    async with running(ScriptedModel([calling("leave"), DONE]), [leave]) as rig:
+    async with running(ScriptedModel([calls("leave"), DONE]), [leave]) as rig:
         thread_id = await finished(rig)
         go_on.set()
         await asyncio.wait(tasks, timeout=10)
@@ -123,7 +119,7 @@ async def test_a_call_whose_time_is_over_is_over_for_its_thread_too() -> None:
             loop.call_soon_threadsafe(heard.put_nowait, str(error))
         return ""
 
-    async with running(ScriptedModel([calling("slow"), DONE]), [slow]) as rig:
+    async with running(ScriptedModel([calls("slow"), DONE]), [slow]) as rig:
         thread_id = await finished(rig)
         over.set()
         assert (await asyncio.wait_for(heard.get(), 10)).startswith("This call has ended: ")
@@ -150,7 +146,7 @@ async def test_a_write_that_is_under_way_when_the_call_ends_is_refused() -> None
         await putting.wait()
         return "left"
 
-    async with running(ScriptedModel([calling("leave"), DONE]), [leave], files=Slow()) as rig:
+    async with running(ScriptedModel([calls("leave"), DONE]), [leave], files=Slow()) as rig:
         thread_id = await finished(rig)
         go_on.set()
         with pytest.raises(InvalidRequest, match="This call has ended"):

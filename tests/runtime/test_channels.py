@@ -11,9 +11,9 @@ import pytest
 import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
-from tests.runtime.mind_rig import Watched
+from tests.kit import Watched, call, calls, raising
+from tests.runtime.mind_rig import WatchedStore
 from tests.runtime.narrow import prompt_of
-from tests.runtime.talk import call, calls
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import InvalidRequest, ModelUnavailable
 from toolwright.core.journal.child_effects import Close
@@ -21,10 +21,9 @@ from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.space_effects import Post, React
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Unit
-from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
+from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 from toolwright.wiring.parts import Parts
 
 pytestmark = pytest.mark.anyio
@@ -34,24 +33,19 @@ def sends(channel: str, text: str) -> dict[str, Any]:
     return call("send_message", channelId=channel, text=text)
 
 
-class Listening:
-    """A model that follows a script, and records its system texts by agent."""
+class Listening(Watched):
+    """A model that follows a script; `texts` are its requests as texts, each with its agent."""
 
-    name = "listening"
-
-    def __init__(self, script: Any) -> None:
-        self.script = ScriptedModel(script)
-        self.told: list[tuple[str, str]] = []
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        said = "\n".join([each.content for each in request.messages])
-        self.told.append((request.who[0], f"{prompt_of(request)}\n{said}"))
-        async for event in self.script.respond(request):
-            yield event
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        return [
+            (each.who[0], "\n".join([prompt_of(each), *[said.content for said in each.messages]]))
+            for each in self.requests
+        ]
 
     def last_told(self, name: str) -> str:
-        """Return the last system text of that agent."""
-        return next(text for who, text in reversed(self.told) if who == name)
+        """Return the text of the last request of that agent."""
+        return next(text for who, text in reversed(self.texts) if who == name)
 
 
 @dataclass
@@ -196,7 +190,7 @@ async def test_a_reaction_is_stored_once_broadcast_once_and_can_be_taken_back() 
             call("react_to_message", messageId=asked.message.id, emoji=emoji)
             for emoji in ("🎉", "🎉", "👏", "two words")
         ]
-        made.model.script = ScriptedModel({"michael": [calls(*reacts), {"text": "."}], "jim": SILENT})
+        made.model.says({"michael": [calls(*reacts), {"text": "."}], "jim": SILENT})
         await made.motor.run_until_idle()
         first, again, other, refused = map(json.loads, await made.results("michael"))
         assert first == again == other == {"success": True}
@@ -218,7 +212,7 @@ async def test_a_message_that_is_not_theirs_cannot_be_reacted_to() -> None:
         reacts = [
             call("react_to_message", messageId=each, emoji="👀") for each in (hidden.message.id, "nobody")
         ]
-        made.model.script = ScriptedModel({"michael": [calls(*reacts), {"text": "."}], "jim": SILENT})
+        made.model.says({"michael": [calls(*reacts), {"text": "."}], "jim": SILENT})
         await made.hears("Go")
         for error in await made.results("michael"):
             assert "that you can react to." in json.loads(error)["error"]
@@ -248,7 +242,7 @@ async def test_a_text_or_an_id_of_a_hundred_thousand_characters_is_refused_in_fe
 @pytest.mark.parametrize("gone", ["message", "channel"])
 async def test_what_is_deleted_as_an_agent_reacts_or_answers_is_an_error_that_it_reads(gone: str) -> None:
     model, clock, bus = Listening(SILENT), ManualClock(), MemoryBus()
-    watched = Watched(MemoryStore(bus.publish))
+    watched = WatchedStore(MemoryStore(bus.publish))
     store: Store = watched  # type: ignore[assignment]  # reads go through
     motor = ManualMotor(store, clock)
     agents = [tw.Agent("michael", tw.Prompt("michael", "p", model=model), toolkits=["channels"])]
@@ -258,7 +252,7 @@ async def test_what_is_deleted_as_an_agent_reacts_or_answers_is_an_error_that_it
     await rt.spaces.create("G", id="general", members=[pam.id, "michael"])
     message_id = (await rt.spaces.say("general", pam.id, "Hi")).message.id
     reacts = call("react_to_message", messageId=message_id, emoji="👍")
-    model.script = ScriptedModel([calls(reacts, sends("general", "Late")), {"text": "."}])
+    model.says([calls(reacts, sends("general", "Late")), {"text": "."}])
 
     async def delete(unit: Unit) -> None:
         if any(isinstance(each, React) for each in getattr(unit, "effects", ())):
@@ -283,7 +277,7 @@ async def test_doing_nothing_leaves_its_record_alone_and_is_described_in_the_pro
         await made.hears("Lovely weather")
         assert await made.results("michael") == ['{"action":"none"}']
         assert await made.said() == [("pam", "Lovely weather")]
-        assert "call do_nothing and stay silent." in made.model.told[0][1]
+        assert "call do_nothing and stay silent." in made.model.texts[0][1]
 
 
 async def test_the_prompt_tells_who_one_is_what_one_remembers_and_what_was_said_last() -> None:
@@ -429,7 +423,7 @@ async def test_in_a_sequential_channel_each_sees_the_answers_of_those_before() -
             ("jim", "jim!"),
             ("angela", "angela!"),
         ]
-        first_told = dict(reversed(made.model.told))
+        first_told = dict(reversed(made.model.texts))
         assert "michael!" not in first_told["michael"]
         assert '[michael: "michael!"]' in first_told["jim"] and '[jim: "jim!"]' in first_told["angela"]
         runs = await made.rt.runs.list(limit=100)
@@ -445,14 +439,7 @@ async def test_only_the_first_agent_is_woken_by_the_message_itself() -> None:
 
 
 async def test_a_run_that_fails_is_given_up_and_the_next_has_its_turn() -> None:
-    class Broken(Listening):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            if request.who[0] == "jim":
-                raise RuntimeError("broken")
-            async for event in super().respond(request):
-                yield event
-
-    model = Broken(in_turn())
+    model = Listening(in_turn(), raising(RuntimeError("broken"), "jim"))
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
     async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
@@ -530,16 +517,13 @@ async def test_who_has_ended_their_home_thread_is_passed_over_as_the_first_too()
 async def test_who_ends_just_as_their_turn_comes_is_passed_over(
     first: str | None, status: str | None
 ) -> None:
-    class Failing(Listening):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            if request.who[0] == "failing":
-                raise RuntimeError("broken")
-            async for event in super().respond(request):
-                yield event
-
     names = ("jim", "dwight") if first is None else (first, "jim", "dwight")
-    model, clock, bus = Failing(SILENT), ManualClock(), MemoryBus()
-    watched = Watched(MemoryStore(bus.publish))
+    model, clock, bus = (
+        Listening(SILENT, raising(RuntimeError("broken"), "failing")),
+        ManualClock(),
+        MemoryBus(),
+    )
+    watched = WatchedStore(MemoryStore(bus.publish))
     store: Store = watched  # type: ignore[assignment]  # reads go through
     motor = ManualMotor(store, clock)
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in names]
@@ -571,15 +555,8 @@ async def test_who_ends_just_as_their_turn_comes_is_passed_over(
 
 
 async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_without_them() -> None:
-    class Broken(Listening):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            if request.who[0] == "jim" and broken:
-                raise RuntimeError("broken")
-            async for event in super().respond(request):
-                yield event
-
-    broken = True
-    model = Broken(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
+    turns = in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}])
+    model = Listening(turns, raising(RuntimeError("broken"), "jim"))
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
     async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
@@ -588,7 +565,7 @@ async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_with
         await motor.run_until_idle()
         [waiting] = await rt.calls.list()
         [failed] = await rt.inboxes.list("jim")
-        broken = False
+        model.before = None
         await rt.inboxes.retry("jim", failed.event_id)
         await motor.run_until_idle()
         assert list(await rt.inboxes.list("angela")) == []
@@ -627,14 +604,7 @@ async def test_a_round_through_two_hundred_agents_reaches_each_once_in_its_turn(
 
 
 async def test_behind_a_model_that_is_down_the_round_stands_until_it_is_up_or_the_run_cancelled() -> None:
-    class Down(Listening):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            if request.who[0] == "jim" and down:
-                raise ModelUnavailable("down")
-            async for event in super().respond(request):
-                yield event
-
-    down, model = True, Down(in_turn())
+    model = Listening(in_turn(), raising(ModelUnavailable("down"), "jim"))
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
     async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
         pam = await rt.entities.create(external_id="pam")
@@ -651,7 +621,7 @@ async def test_behind_a_model_that_is_down_the_round_stands_until_it_is_up_or_th
             if text == "Ideas?":
                 await rt.runs.cancel(stuck.id)
                 await motor.run_until_idle()
-        down = False
+        model.before = None
         await motor.run_timers()
         said = [each.message.content for each in await rt.spaces.messages("general")]
         assert said == [

@@ -8,7 +8,8 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.databases import OpenStore, store_on
-from tests.runtime.family_rig import DONE, call, create, home, journal, worker
+from tests.kit import DONE, call, ran
+from tests.runtime.family_rig import create, home, journal, worker
 from tests.runtime.kin import kin
 from toolwright import testing
 from toolwright.core.errors import DefinitionError
@@ -78,9 +79,8 @@ async def test_what_is_passed_on_are_the_tenvs_as_the_caller_sees_them_those_of_
         tenvs={"shop_url": "https://prompt.test"},
     )
     async with testing.runtime(tw.App(agents=[tw.Agent("boss", boss), worker(LOOKS, [look])])) as rt:
-        thread = await rt.threads.create("boss")
-        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
-        [child] = await rt.threads.children(thread.id)
+        run = await ran(rt, "boss")
+        [child] = await rt.threads.children(run.thread_id)
         assert (await rt.threads.messages(child.id))[2].content == "https://prompt.test 10"
 
 
@@ -101,9 +101,8 @@ async def test_a_child_passes_on_what_it_was_given_itself() -> None:
         tools=[tw.SubagentToolConfig(name="worker", tenvs={"shop_url": "https://boss.test"})],
     )
     async with testing.runtime(tw.App(agents=[tw.Agent("boss", boss), middle, clerk])) as rt:
-        thread = await rt.threads.create("boss")
-        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
-        [child] = await rt.threads.children(thread.id)
+        run = await ran(rt, "boss")
+        [child] = await rt.threads.children(run.thread_id)
         [grandchild] = await rt.threads.children(child.id)
         assert (await rt.threads.messages(grandchild.id))[2].content == "https://boss.test 10"
 
@@ -194,11 +193,10 @@ async def test_a_child_that_finds_no_room_at_its_commit_leaves_no_tenvs_behind(s
                 await rig.store.commit(Apply(token="other", at=unit.at, effects=(other,)))
 
         rig.store.before = overtake
-        thread = await rig.rt.threads.create("boss", tenvs={"shop_url": "https://own.test"})
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await ran(rig.rt, "boss", tenvs={"shop_url": "https://own.test"})
         assert run.output == "Done."
         [refused] = begun
-        assert [each.id for each in await rig.rt.threads.children(thread.id)] == ["thr_other"]
+        assert [each.id for each in await rig.rt.threads.children(run.thread_id)] == ["thr_other"]
         assert await rig.store.env_of(refused) == []
 
 

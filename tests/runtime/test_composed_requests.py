@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.kit import Watched
 from tests.printed import COMPOSED, SENTIMENT
 from tests.runtime.solving import (
     DONE,
@@ -18,7 +19,6 @@ from tests.runtime.solving import (
     said,
     solved,
 )
-from tests.watched import Watched
 from toolwright.core.errors import (
     DefinitionError,
     InvalidConfiguration,

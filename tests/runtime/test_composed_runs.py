@@ -4,13 +4,13 @@ import asyncio
 import gc
 import json
 import weakref
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
 import pytest
 
 import toolwright as tw
+from tests.kit import Watched, hang, hanging, send_to
 from tests.runtime.rig import running
 from tests.runtime.solving import (
     DONE,
@@ -21,7 +21,6 @@ from tests.runtime.solving import (
     greeting,
     said,
 )
-from tests.watched import Watched
 from toolwright.core.errors import (
     CallCancelled,
     NotFound,
@@ -31,7 +30,6 @@ from toolwright.core.errors import (
 )
 from toolwright.core.journal.units import RequestCancel, Unit
 from toolwright.core.json_value import JSONObject
-from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.requests import speaker
 from toolwright.core.threads.event import Topic
 from toolwright.testing import runtime
@@ -74,8 +72,7 @@ async def test_a_solved_request_is_read_again_after_its_model_object_is_gone() -
 async def test_a_run_that_belongs_to_no_request_has_no_solution() -> None:
     prompt = tw.Prompt("a", model=Watched([{"text": "Hi."}]))
     async with runtime(tw.App(agents=[tw.Agent("a", prompt)])) as rt:
-        thread = await rt.threads.create("a")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "a")
         with pytest.raises(NotFound, match="does not belong to a composed request"):
             await rt.solution(run.id)
         with pytest.raises(NotFound):
@@ -83,9 +80,7 @@ async def test_a_run_that_belongs_to_no_request_has_no_solution() -> None:
 
 
 async def test_a_run_that_belongs_to_no_request_is_not_waited_for() -> None:
-    @tw.tool(description="Takes for ever.")
-    async def work() -> None:
-        await asyncio.Event().wait()
+    work, _ = hanging("work")
 
     prompt = tw.Prompt("a", model=Watched([{"calls": [{"name": "work"}]}]), tools=[work])
     async with runtime(tw.App(agents=[tw.Agent("a", prompt)])) as rt, asyncio.timeout(20):
@@ -184,29 +179,15 @@ async def test_a_wait_that_is_cancelled_cancels_the_run(how: str, tmp_path: Path
             await rt.solution(run.id)
 
 
-class Silent:
-    """A model that starts an answer and never ends it."""
-
-    name = "test:silent"
-
-    def __init__(self) -> None:
-        self.begun = asyncio.Event()
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.begun.set()
-        await asyncio.Event().wait()
-        yield ModelResponse(text=request.system)
-
-
 async def test_a_wait_is_cancelled_although_the_journal_is_unavailable() -> None:
     async def fail(_: int, unit: Unit) -> None:
         if isinstance(unit, RequestCancel):
             raise StoreError("No journal.")
 
-    model = Silent()
+    model = Watched(before=hang)
     async with running(model) as rig:
         asked = asyncio.create_task(rig.rt.request({"model": model}, SUMMARY, "Go"))
-        await model.begun.wait()
+        await model.asked.wait()
         rig.store.before = fail
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -7,6 +7,7 @@ import pytest
 
 import toolwright as tw
 from tests import journals
+from tests.kit import ran
 from tests.runtime.narrow import Narrow, all_tokens_of, check_pairs, check_sent, check_valid, echo, tokens_of
 from toolwright import testing
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
@@ -170,10 +171,9 @@ async def test_a_side_keeps_what_began_the_run_and_not_what_the_other_side_says(
     sides = [tw.Side(tw.Prompt(name, "Talk.", model=model, context=context)) for name in ("one", "two")]
     both = tw.Agent("both", *sides, type="dual_ai", max_session_turns=24)
     async with testing.runtime(tw.App(agents=[both])) as rt:
-        thread = await rt.threads.create("both")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 60)
+        run = await ran(rt, "both")
         assert run.status == "completed"
-        rows = await rt.threads.compactions(thread.id)
+        rows = await rt.threads.compactions(run.thread_id)
         assert rows and {each.kept for each in rows if each.cut} == {(1,)}
 
 

@@ -7,10 +7,10 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
-from tests.runtime.family_rig import DONE, home, worker
+from tests.kit import DONE, Watched, call, calls
+from tests.runtime.family_rig import home, worker
 from tests.runtime.solving import SUMMARY, Raw, greeting
-from tests.runtime.talk import Talk, assert_answered, call, calls, says, talking
-from tests.watched import Watched
+from tests.runtime.talk import Talk, assert_answered, says, talking
 from toolwright.core.model import ModelResponse, call_not_executed
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import CutReason, Run

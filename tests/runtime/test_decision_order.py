@@ -46,9 +46,8 @@ class Asked:
 
 async def called(rig: Rig, args: dict[str, Any] | None = None) -> tuple[Run, Call, str]:
     """Return the run of one call, the call, and its result as the model read it."""
-    thread = await rig.rt.threads.create("tester")
-    run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-    messages = await rig.transcript(thread.id)
+    run = await rig.run()
+    messages = await rig.transcript(run.thread_id)
     assert_valid(messages)
     [call] = await rig.rt.calls.list(status=None)
     [read] = [message.content for message in messages if message.role == "tool"]

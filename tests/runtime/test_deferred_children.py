@@ -10,6 +10,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on
+from tests.kit import send_to
 from tests.runtime.kin import Ahead, kin
 from tests.runtime.rig import Rig, assert_valid
 from toolwright.adapters.system import new_id
@@ -139,10 +140,9 @@ async def test_a_side_may_have_what_it_needs_in_its_own_prompt(memory: OpenStore
     model = ScriptedModel([asks_scout, {"text": "Told."}])
     boss = tw.Agent("leader", tw.Prompt("leader_prompt", "Lead.", model=model, tools=[{"name": "scout"}]))
     async with kin(memory, boss, pair) as rig:
-        thread = await rig.rt.threads.create("leader")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await send_to(rig.rt, "leader")
         assert (await rig.rt.runs.wait(run.id, 10)).status == "completed"
-        [answer] = [each for each in await rig.transcript(thread.id) if each.role == "tool"]
+        [answer] = [each for each in await rig.transcript(run.thread_id) if each.role == "tool"]
         assert answer.content == "Well."
 
 

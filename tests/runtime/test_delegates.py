@@ -2,19 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import toolwright as tw
+from tests.kit import Watched, hang, ran, send_to
 from tests.runtime.solving import Raw
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, NotFound
-from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import ScriptedModel, runtime
+from toolwright.testing import runtime
 
 pytestmark = pytest.mark.anyio
 
@@ -26,40 +27,16 @@ SUMMARY: dict[str, Any] = {
 ANSWER: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
-class Told(ScriptedModel):
-    """A model that records its requests by name."""
+def waiting(turns: Mapping[str, Sequence[object]]) -> tuple[Watched, asyncio.Event]:
+    """Return a model that never answers the delegate, and the event that is set by the delegate's request."""
+    begun = asyncio.Event()
 
-    def __init__(self, turns: Mapping[str, Sequence[object]]) -> None:
-        super().__init__(turns)
-        self.requests: list[ModelRequest] = []
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.requests.append(request)
-        async for event in super().respond(request):
-            yield event
-
-    def of(self, name: str) -> list[ModelRequest]:
-        return [each for each in self.requests if each.who[-1] == name]
-
-    def told(self, name: str) -> str:
-        """Return all texts of the first request of that name."""
-        first = self.of(name)[0]
-        return "\n".join([first.system, *[message.content for message in first.messages]])
-
-
-class Waiting(Told):
-    """A model that never answers the delegate; `begun` is set by the delegate's request."""
-
-    def __init__(self, turns: Mapping[str, Sequence[object]]) -> None:
-        super().__init__(turns)
-        self.begun = asyncio.Event()
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def wait(request: ModelRequest) -> None:
         if request.who[-1] == "sum_up":
-            self.begun.set()
-            await asyncio.Event().wait()
-        async for event in super().respond(request):
-            yield event
+            begun.set()
+            await hang()
+
+    return Watched(turns, wait), begun
 
 
 def tool(delegate: object, **meta: object) -> dict[str, Any]:
@@ -97,7 +74,7 @@ def app(
 
 
 async def test_an_anonymous_delegate_knows_the_call_and_nothing_else() -> None:
-    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    model = Watched({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
     async with runtime(app({"const": "anonymous"})) as rt:
         solution = await solved(
             rt, model, {"type": "text", "text": "A secret matter"}, {"type": "data", "data": 17}
@@ -116,7 +93,7 @@ async def test_an_anonymous_delegate_knows_the_call_and_nothing_else() -> None:
 
 async def test_what_a_delegate_answers_is_held_to_the_tools_output() -> None:
     wrong = answer({"summary": 1})
-    model = Told({"request": parent(call()), "sum_up": [wrong, answer({"summary": "ok"})]})
+    model = Watched({"request": parent(call()), "sum_up": [wrong, answer({"summary": "ok"})]})
     async with runtime(app({"const": "anonymous"})) as rt:
         [made] = (await solved(rt, model)).calls
         assert made.result is not None and made.result.result == {"summary": "ok"}
@@ -124,7 +101,7 @@ async def test_what_a_delegate_answers_is_held_to_the_tools_output() -> None:
         assert "output.summary" in second.messages[-1].content
         assert first.answer is not None
         assert second.answer is first.answer, "models know a schema by its identity"
-    model = Told({"request": parent(call()), "sum_up": [wrong, wrong, wrong]})
+    model = Watched({"request": parent(call()), "sum_up": [wrong, wrong, wrong]})
     async with runtime(app({"const": "anonymous"})) as rt:
         [made] = (await solved(rt, model)).calls
         assert made.result is not None and made.result.status == "error"
@@ -132,7 +109,7 @@ async def test_what_a_delegate_answers_is_held_to_the_tools_output() -> None:
 
 
 async def test_a_call_chooses_its_delegate_where_the_tool_leaves_it_open() -> None:
-    model = Told(
+    model = Watched(
         {
             "request": parent(
                 call(_delegate="anonymous"), call(_output={"summary": "my own"}), call(_delegate="nobody")
@@ -160,7 +137,7 @@ async def test_the_kind_of_a_call_is_known_however_its_delegate_is_spelled(name:
 
 
 async def test_a_call_with_neither_output_nor_delegate_is_sent_back() -> None:
-    model = Told({"request": [answer(None, call()), *parent(call(_output={"summary": "x"}))]})
+    model = Watched({"request": [answer(None, call()), *parent(call(_output={"summary": "x"}))]})
     async with runtime(app({"type": "string"})) as rt:
         solution = await solved(rt, model)
         assert len(solution.calls) == 1
@@ -169,7 +146,7 @@ async def test_a_call_with_neither_output_nor_delegate_is_sent_back() -> None:
 
 async def test_scopes_show_what_they_name() -> None:
     scopes = {"const": ["messages", "data", "state", "†input.topic"]}
-    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    model = Watched({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
     async with runtime(app({"const": "anonymous"}, _scopes=scopes)) as rt:
         await solved(
             rt,
@@ -188,7 +165,7 @@ async def test_scopes_show_what_they_name() -> None:
 
 async def test_scopes_show_nothing_of_other_instances() -> None:
     scopes = {"const": ["messages", "data", "state", "input"]}
-    model = Told({"request": parent(call(_instance="a")), "sum_up": [answer({"summary": "short"})]})
+    model = Watched({"request": parent(call(_instance="a")), "sum_up": [answer({"summary": "short"})]})
     context: list[dict[str, Any]] = [
         {"type": "data", "data": "a's data", "instance": "a"},
         {"type": "data", "data": "b's data", "instance": "b"},
@@ -211,7 +188,7 @@ async def test_scopes_show_nothing_of_other_instances() -> None:
     [["state", "input", "†state.list.0", "†input.list.1.a"], ["†state.list", "†input.list", "†state.list.0"]],
 )
 async def test_a_list_that_is_shown_stays_whole_where_an_item_of_it_is_named_too(scopes: list[str]) -> None:
-    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    model = Watched({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
     async with runtime(app({"const": "anonymous"}, _scopes={"const": scopes})) as rt:
         state, given = {"list": [1, 2]}, {"list": [3, {"a": 4}]}
         await solved(rt, model, {"type": "state", "state": state}, {"type": "input", "input": given})
@@ -220,7 +197,7 @@ async def test_a_list_that_is_shown_stays_whole_where_an_item_of_it_is_named_too
 
 
 async def test_a_scope_that_leads_nowhere_is_an_error_of_the_call() -> None:
-    model = Told({"request": parent(call())})
+    model = Watched({"request": parent(call())})
     async with runtime(app({"const": "anonymous"}, _scopes={"const": ["†state.nothing"]})) as rt:
         [made] = (await solved(rt, model)).calls
         assert made.result is not None and "†state.nothing" in str(made.result.error)
@@ -242,7 +219,7 @@ async def test_a_saved_request_is_a_delegate_with_its_own_context_and_tools(tmp_
             {"type": "tool", "tool": {"count": {"type": "object", "properties": {"n": {"type": "integer"}}}}},
         ],
     }
-    model = Told(
+    model = Watched(
         {
             "request": parent(call()),
             "summariser": [answer(None, {"_tool": "count", "n": 2}), answer({"summary": "brief"})],
@@ -256,7 +233,7 @@ async def test_a_saved_request_is_a_delegate_with_its_own_context_and_tools(tmp_
 
 
 async def test_a_registered_agent_is_a_delegate_whose_answer_is_held_to_the_output() -> None:
-    model = Told(
+    model = Watched(
         {
             "request": parent(call()),
             "writer": [{"text": "no JSON"}, {"text": json.dumps({"summary": "by the agent"})}],
@@ -273,7 +250,7 @@ async def test_a_registered_agent_is_a_delegate_whose_answer_is_held_to_the_outp
 
 
 async def test_an_agent_is_named_as_a_delegate_by_its_id_too_and_may_be_configured(tmp_path: Path) -> None:
-    model = Told({"request": parent(call()), "writer": [{"text": json.dumps({"summary": "by id"})}]})
+    model = Watched({"request": parent(call()), "writer": [{"text": json.dumps({"summary": "by id"})}]})
     writer = tw.Agent("writer", tw.Prompt("writer", model=model))
     async with runtime(app({"const": writer.id}, agents=[writer])) as rt:
         [made] = (await solved(rt, model)).calls
@@ -281,7 +258,7 @@ async def test_an_agent_is_named_as_a_delegate_by_its_id_too_and_may_be_configur
     script = tmp_path / "script.yaml"
     script.write_text(json.dumps([{"json": {"summary": "configured"}}]))
     config: dict[str, Any] = {"agent": {"system": "You write."}, "model": f"scripted:{script}"}
-    model = Told({"request": parent(call(_delegate="poet"))})
+    model = Watched({"request": parent(call(_delegate="poet"))})
     async with runtime(app({"type": "string"})) as rt:
         await rt.agents.save("poet", config)
         [made] = (await solved(rt, model)).calls
@@ -289,7 +266,7 @@ async def test_an_agent_is_named_as_a_delegate_by_its_id_too_and_may_be_configur
 
 
 async def test_an_agent_of_two_sides_is_no_delegate_of_a_tool_with_an_output() -> None:
-    model = Told({"request": parent(call())})
+    model = Watched({"request": parent(call())})
     sides = [tw.Side(tw.Prompt(name, model=model)) for name in ("one", "other")]
     talkers = tw.Agent("talkers", type="dual_ai", side_a=sides[0], side_b=sides[1], max_session_turns=2)
     async with runtime(app({"const": "talkers"}, agents=[talkers])) as rt:
@@ -303,7 +280,7 @@ async def test_an_agent_of_two_sides_is_no_delegate_of_a_tool_with_an_output() -
 
 
 async def test_no_delegate_and_no_thread_is_of_the_agent_that_answers_requests() -> None:
-    model = Told({"request": parent(call(_delegate=REQUESTS.id, schema={}))})
+    model = Watched({"request": parent(call(_delegate=REQUESTS.id, schema={}))})
     async with runtime(app({"type": "string"})) as rt:
         [made] = (await solved(rt, model)).calls
         assert made.result is not None
@@ -320,7 +297,7 @@ async def test_the_input_of_an_agent_that_is_delegated_to_is_the_arguments_alone
             {"text": '{"summary": "x"}'},
         ],
     }
-    model, heard = Told(turns), list[object]()
+    model, heard = Watched(turns), list[object]()
     registry = tw.Registry()
     registry.tool("sum_up", tool({"const": "writer"}))
 
@@ -336,7 +313,7 @@ async def test_the_input_of_an_agent_that_is_delegated_to_is_the_arguments_alone
 
 
 async def test_an_agent_is_told_who_said_what_before() -> None:
-    model = Told({"request": parent(call()), "writer": [{"text": '{"summary": "x"}'}]})
+    model = Watched({"request": parent(call()), "writer": [{"text": '{"summary": "x"}'}]})
     writer = tw.Agent("writer", tw.Prompt("writer", model=model))
     said = [("user", "Be kind."), ("assistant", "Never."), ("user", "Please.")]
     async with runtime(app({"const": "writer"}, agents=[writer], _scopes={"const": ["messages"]})) as rt:
@@ -348,23 +325,22 @@ async def test_an_agent_is_told_who_said_what_before() -> None:
 
 async def test_a_tool_of_an_agents_prompt_is_delegated_too() -> None:
     made = {"calls": [{"name": "sum_up", "args": {"text": "long"}}]}
-    model = Told({"chief": [made, {"text": "Done."}], "sum_up": [answer({"summary": "short"})]})
+    model = Watched({"chief": [made, {"text": "Done."}], "sum_up": [answer({"summary": "short"})]})
     registry = tw.Registry()
     registry.tool("sum_up", tool({"const": "anonymous"}))
     chief = tw.Agent("chief", tw.Prompt("chief", model=model, tools=["sum_up"]))
     async with runtime(tw.App(agents=[chief], registry=registry)) as rt, asyncio.timeout(20):
-        thread = await rt.threads.create("chief")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "A secret matter")).id)
+        run = await ran(rt, "chief", "A secret matter")
         assert run.output == "Done."
         assert "A secret matter" not in model.told("sum_up")
-        results = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
+        results = [m.content for m in await rt.threads.messages(run.thread_id) if m.role == "tool"]
         assert results == ['{"summary":"short"}']
 
 
 async def test_delegates_that_delegate_without_end_are_stopped() -> None:
     again = {"type": "tool", "tool": "sum_up"}
     turns = parent(call())
-    model = Told({"request": turns, "loop": turns, "sum_up": turns})
+    model = Watched({"request": turns, "loop": turns, "sum_up": turns})
     registry = tw.Registry()
     registry.tool(
         "sum_up", tool({"const": "anonymous"}, _scopes={"const": ["tools"]}, _output={"type": "object"})
@@ -382,10 +358,10 @@ async def test_delegates_that_delegate_without_end_are_stopped() -> None:
 
 async def test_a_cancelled_request_stops_its_delegates() -> None:
     async with runtime(app({"const": "anonymous"})) as rt, asyncio.timeout(20):
-        model = Waiting({"request": parent(call())})
+        model, begun = waiting({"request": parent(call())})
         context = [{"type": "tool", "tool": "sum_up"}]
         run = await rt.begin_request({"model": model}, {"type": "object"}, context)
-        await model.begun.wait()
+        await begun.wait()
         await rt.runs.cancel(run.id)
         assert (await rt.runs.wait(run.id)).status == "cancelled"
         [child] = await rt.threads.children(run.thread_id)
@@ -477,7 +453,7 @@ async def test_what_a_handler_has_delegated_is_written_with_its_own_result() -> 
         return [result.result, await state.get_value("sum")]
 
     assert both
-    model = Told({"request": parent({"_tool": "both"}), "sum_up": [answer({"summary": "short"})]})
+    model = Watched({"request": parent({"_tool": "both"}), "sum_up": [answer({"summary": "short"})]})
     async with runtime(tw.App(registry=registry)) as rt:
         solution = await solved(rt, model, {"type": "tool", "tool": "both"})
         [made] = solution.calls
@@ -486,7 +462,7 @@ async def test_what_a_handler_has_delegated_is_written_with_its_own_result() -> 
 
 
 async def test_the_result_of_a_delegate_goes_to_its_output_path() -> None:
-    model = Told({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
+    model = Watched({"request": parent(call()), "sum_up": [answer({"summary": "short"})]})
     async with runtime(app({"const": "anonymous"}, _outputPath={"const": "†state.sum"})) as rt:
         assert (await solved(rt, model)).state == {"sum": {"summary": "short"}}
 
@@ -502,13 +478,12 @@ async def test_a_delegate_goes_on_in_another_process(tmp_path: Path) -> None:
         )
 
     chief = [{"calls": [{"name": "sum_up", "args": {"text": "long"}}]}, {"text": "Done."}]
-    model = Waiting({"chief": chief})
+    model, begun = waiting({"chief": chief})
     async with asyncio.timeout(30), apps(model).runtime(settings, grace=0.0) as rt:
-        thread = await rt.threads.create("chief")
-        run = await rt.threads.send(thread.id, "Go")
-        await model.begun.wait()
-    model = Told({"chief": chief, "sum_up": [answer({"summary": "short"})]})
+        run = await send_to(rt, "chief")
+        await begun.wait()
+    model = Watched({"chief": chief, "sum_up": [answer({"summary": "short"})]})
     async with asyncio.timeout(30), apps(model).runtime(settings) as rt:
         assert (await rt.runs.wait(run.id)).output == "Done."
-        results = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
+        results = [m.content for m in await rt.threads.messages(run.thread_id) if m.role == "tool"]
         assert results == ['{"summary":"short"}']

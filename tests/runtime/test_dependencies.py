@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import pytest
 
 import toolwright as tw
+from tests.kit import calls, ran, send_to
 from toolwright import testing
 from toolwright.core.errors import DefinitionError
 
@@ -57,11 +58,6 @@ class Log:
             return pool
 
         return [read, read_too, write]
-
-
-def calls(*names: str) -> dict[str, object]:
-    """Return a turn with calls of these tools."""
-    return {"calls": [{"name": name, "args": {}} for name in names]}
 
 
 def app_of(*turns: object, tools: list[tw.Tool]) -> tw.App:
@@ -132,12 +128,11 @@ async def test_a_run_that_waits_closes_its_values_and_opens_them_again_when_it_g
     ask = tw.Tool(name="ask", description="Ask the clerk.", kind="external", timeout=60.0)
     app = app_of(calls("read"), calls("ask"), calls("read"), {"text": "Done."}, tools=[*log.tools(), ask])
     async with testing.by_hand(app) as (rt, motor):
-        thread = await rt.threads.create("desk")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "desk")
         await motor.run_until_idle()
         assert (await rt.runs.get(run.id)).status == "waiting"
         assert log.said == ["open pool 1", "close pool 1"]
-        [asked] = (await rt.threads.messages(thread.id))[-1].calls
+        [asked] = (await rt.threads.messages(run.thread_id))[-1].calls
         await rt.calls.submit(run.id, asked.id, "Open.")
         await motor.run_until_idle()
         assert (await rt.runs.get(run.id)).output == "Done."
@@ -245,9 +240,8 @@ async def test_calls_at_once_open_a_value_once_and_one_that_gives_up_does_not_ta
 
     app = app_of(calls("both"), {"text": "Done."}, tools=[both, read])
     async with testing.runtime(app) as rt:
-        thread = await rt.threads.create("desk")
-        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 60)
-        assert await said_by_tools(rt, thread.id) == ["pool,pool,pool"]
+        run = await ran(rt, "desk")
+        assert await said_by_tools(rt, run.thread_id) == ["pool,pool,pool"]
     assert opened == ["pool"]
 
 
@@ -276,8 +270,7 @@ async def test_secrets_are_taken_out_of_what_a_clean_up_logs(caplog: pytest.LogC
 
     app = app_of(calls("read"), {"text": "Done."}, tools=[read])
     async with testing.by_hand(app) as (rt, motor):
-        thread = await rt.threads.create("desk", env={"KEY": "hunter2-hunter2"})
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "desk", env={"KEY": "hunter2-hunter2"})
         await motor.run_until_idle()
         assert (await rt.runs.get(run.id)).status == "completed"
     assert "The clean-up of the dependency 'pool' failed" in caplog.text

@@ -9,6 +9,7 @@ from pydantic import BaseModel, field_validator
 
 import toolwright as tw
 from tests import journals
+from tests.kit import send_to
 from toolwright import testing
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.threads.call import Call
@@ -36,8 +37,7 @@ def trip(timeout: float | None = 300.0, question: object = FORM) -> tw.App:
 
 async def opened(rt: Runtime) -> tuple[Call, str]:
     """Return the run and its question, once it is open."""
-    thread = await rt.threads.create("planner")
-    run = await rt.threads.send(thread.id, "Go")
+    run = await send_to(rt, "planner")
     while True:
         calls = await rt.calls.list(run_id=run.id)
         if calls:
@@ -195,8 +195,7 @@ async def test_a_run_that_is_cancelled_takes_its_question_back() -> None:
 @pytest.mark.parametrize("question", [{"type": "string"}, {"type": "object", "properties": 1}, "form"])
 async def test_an_invalid_question_is_an_error_of_its_handler(question: object) -> None:
     async with journals.runtime(trip(question=question)) as rt:
-        thread = await rt.threads.create("planner")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "planner")
         assert "schema of a question" in await result(rt, run.id)
 
 
@@ -226,6 +225,5 @@ async def test_people_are_only_sent_to_web_pages(url: str) -> None:
     model = testing.ScriptedModel([{"calls": [{"name": "pay", "args": "{}"}]}, {"text": "done"}])
     app = tw.App(agents=[tw.Agent("payer", tw.Prompt("payer", "Pay.", model=model, tools=[pay]))])
     async with journals.runtime(app) as rt:
-        thread = await rt.threads.create("payer")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "payer")
         assert await result(rt, run.id) == "refused"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.runtime.family_rig import DONE, RESUMABLE, call, create
+from tests.kit import DONE, call
+from tests.runtime.family_rig import RESUMABLE, create
 from toolwright import testing
 from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.runtime.runtime import Runtime

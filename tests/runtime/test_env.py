@@ -9,6 +9,7 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import sqlite_journal
+from tests.kit import call
 from tests.runtime.rig import Rig, running
 from toolwright.core.errors import CannotSeal, Forbidden, InvalidRequest, NotFound, TenvsRequired
 from toolwright.core.journal.store import Store
@@ -20,11 +21,7 @@ pytestmark = pytest.mark.anyio
 
 def script(*calls: str) -> ScriptedModel:
     """Return a model that makes these calls, one per step, and then is done."""
-    return ScriptedModel([*[turn(name) for name in calls], {"text": "Done."}])
-
-
-def turn(name: str) -> dict[str, Any]:  # a turn of a script
-    return {"calls": [{"name": name, "args": {}}]}
+    return ScriptedModel([*[call(name) for name in calls], {"text": "Done."}])
 
 
 async def finished(rig: Rig, thread_id: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 
 import toolwright as tw
 from tests.databases import OpenStore, store_on, stores
-from tests.runtime.family_rig import DONE, RESUMABLE, call
+from tests.kit import DONE, Watched, call, send_to
+from tests.runtime.family_rig import RESUMABLE
 from tests.runtime.kin import kin
 from tests.runtime.rig import Rig, nothing
 from toolwright import testing
@@ -36,7 +37,7 @@ from toolwright.core.journal.units import (
     Unit,
 )
 from toolwright.core.json_value import JSONObject
-from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.model import ModelRequest
 from toolwright.core.threads.child import Link
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.run import Run
@@ -334,26 +335,15 @@ async def test_a_message_from_outside_that_comes_too_late_is_refused(store: Open
 # ── failing batches ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Stumbles:
-    """A scripted model that fails on every message of a child."""
-
-    name = "test:stumbles"
-
-    def __init__(self, turns: Sequence[object]) -> None:
-        self._script = testing.ScriptedModel(turns)
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+async def test_a_batch_that_fails_is_reported_once_when_it_is_set_aside(store: OpenStore) -> None:
+    async def fail(request: ModelRequest) -> None:
         if "[Subagent" in request.messages[-1].content:
             raise RuntimeError("boom")
-        async for event in self._script.respond(request):
-            yield event
 
-
-async def test_a_batch_that_fails_is_reported_once_when_it_is_set_aside(store: OpenStore) -> None:
     work = Work()
     turns = [call("subagent_create", agent="worker", name="Ada", message="Do"), DONE]
     boss = agent("boss", [{"when": "[Subagent", "text": "I see."}, *turns], {"name": "worker", **RESUMABLE})
-    model = Stumbles([call("deep", message="Do"), DONE])
+    model = Watched([call("deep", message="Do"), DONE], fail)
     worker = tw.Agent(
         "worker",
         tw.Prompt("worker", model=model, tools=[{"name": "deep", "blocking": False}]),
@@ -417,16 +407,15 @@ async def test_a_handler_that_is_cancelled_with_its_run_takes_the_child_with_it(
 
     boss = agent("boss", [call("ask")], ask, {"name": "deep"})
     async with kin(store, boss, work.agent, abort_grace=SHORT) as rig:
-        thread = await rig.rt.threads.create("boss")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await send_to(rig.rt, "boss")
         await work.begun.wait()
         await rig.rt.runs.cancel(run.id)
-        [child] = await children(rig, thread.id)
+        [child] = await children(rig, run.thread_id)
         assert await runs(rig, child) == ["cancelled"]
-        assert await runs(rig, thread.id) == ["cancelled"]
+        assert await runs(rig, run.thread_id) == ["cancelled"]
         [asked] = await rig.rt.calls.list(status=["cancelled"], run_id=run.id)
         assert asked.name == "deep"
-        assert len(await rig.store.inbox(thread.id)) == 1
+        assert len(await rig.store.inbox(run.thread_id)) == 1
 
 
 @pytest.mark.idle_clock

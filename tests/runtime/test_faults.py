@@ -9,6 +9,7 @@ import pytest
 
 import toolwright as tw
 from tests.databases import sqlite_journal
+from tests.kit import ran, send_to
 from tests.runtime.rig import Barriers, Rig, assert_valid, running
 from tests.runtime.test_loop import calling, outside, parked, until_runs
 from toolwright.adapters.motor.embedded import EmbeddedMotor
@@ -86,21 +87,20 @@ async def at_work(
 
 async def test_a_failed_read_after_a_commit_drops_nothing() -> None:
     store = Failing(MemoryStore(lambda _: None))
-    ran: list[str] = []
+    worked: list[str] = []
 
     @tw.tool(description="Work.")
     async def work(state: tw.ThreadState) -> str:
-        ran.append(state.call_id)
+        worked.append(state.call_id)
         store.failing_reads = 2
         await rt.threads.send(state.thread_id, "And this")  # so that the inbox is read after the result
         return "receipt"
 
     model = ScriptedModel([calling("work", args={}), {"text": "Done."}])
     rt = await at_work(store, model, work)  # type: ignore[arg-type]  # reads go through
-    thread = await rt.threads.create("worker")
-    run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
-    assert (run.status, len(ran), store.failing_reads) == ("completed", 1, 0)
-    messages = await rt.threads.messages(thread.id)
+    run = await ran(rt, "worker")
+    assert (run.status, len(worked), store.failing_reads) == ("completed", 1, 0)
+    messages = await rt.threads.messages(run.thread_id)
     assert messages[2].content == "receipt"
     assert_valid(messages)
     await rt.stop(1.0)
@@ -259,11 +259,10 @@ async def test_a_wait_does_not_end_when_the_clock_is_set() -> None:
     clock = FastClock()
     model = ScriptedModel([calling("ask_outside", args={}), {"text": "Thanks."}])
     rt = await at_work(None, model, outside, inline_wait=0.0, clock=clock)
-    thread = await rt.threads.create("worker")
-    run = await rt.threads.send(thread.id, "Go")
+    run = await send_to(rt, "worker")
     call_id = await parked(rt, run.id)
     clock.jump = timedelta(hours=1)
-    await rt.threads.send(thread.id, "Still there?")  # wakes the thread
+    await rt.threads.send(run.thread_id, "Still there?")  # wakes the thread
     assert (await rt.calls.get(call_id)).status == "waiting"
     assert await rt.calls.submit(run.id, call_id, "yes") == "inline"
     assert (await rt.runs.wait(run.id, 10)).status == "completed"
@@ -273,9 +272,8 @@ async def test_a_wait_does_not_end_when_the_clock_is_set() -> None:
 async def test_a_thread_that_is_nudged_all_the_time_is_parked_after_its_moment() -> None:
     model = ScriptedModel([calling("ask_outside", args={}), {"text": "Thanks."}])
     async with running(model, [outside], inline_wait=0.05) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
-        chatter = asyncio.create_task(_chatter(rig, thread.id))
+        run = await rig.send()
+        chatter = asyncio.create_task(_chatter(rig, run.thread_id))
         await parked(rig.rt, run.id)
         chatter.cancel()
 
@@ -339,12 +337,11 @@ async def test_a_late_result_waits_for_a_model_that_is_unavailable() -> None:
     )
     clock = FastClock()
     rt = await at_work(None, Moody(), quick, inline_wait=0.0, clock=clock)
-    thread = await rt.threads.create("worker")
-    run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
+    run = await ran(rt, "worker")
     [call] = await rt.calls.list()
     await rt.calls.submit(run.id, call.id, "late")
     async with asyncio.timeout(20):
-        [later, _] = await until_runs(rt, thread.id, 2)
+        [later, _] = await until_runs(rt, run.thread_id, 2)
         waiting = rt.events.follow(Topic(kind="run", id=later.id), after=0)
         event = await anext(event async for event in waiting if event.payload.get("error"))
         clock.jump = timedelta(hours=1)  # it is due immediately

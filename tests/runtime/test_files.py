@@ -195,10 +195,9 @@ async def test_what_a_failing_handler_wrote_stays_and_what_a_cancelled_one_wrote
 
     async with running(script("fail", "hang"), [fail, hang]) as rig:
         rigs.append(rig)
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert run.status == "cancelled"
-        assert paths(await rig.rt.files.list(thread.id))[-1] == "/kept.txt"
+        assert paths(await rig.rt.files.list(run.thread_id))[-1] == "/kept.txt"
 
 
 async def test_a_long_result_is_cut_for_the_model_and_kept_whole_in_a_file() -> None:
@@ -244,15 +243,14 @@ async def test_a_long_error_is_cut_with_all_that_goes_with_it() -> None:
 async def test_a_long_submitted_result_is_kept_the_same_way() -> None:
     outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
     async with running(script("outside"), [outside], settings=Settings(max_result_text=1_024)) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store sets no event
             await asyncio.sleep(0)
         assert await rig.rt.calls.submit(run.id, calls[0].id, "x" * 3_000) == "inline"
         await rig.rt.runs.wait(run.id, 10)
-        shown = (await rig.transcript(thread.id))[2]
+        shown = (await rig.transcript(run.thread_id))[2]
         assert "The whole is in the file /attachments/outside-success.txt" in shown.content
-        assert await rig.rt.files.read(thread.id, "/attachments/outside-success.txt") == b"x" * 3_000
+        assert await rig.rt.files.read(run.thread_id, "/attachments/outside-success.txt") == b"x" * 3_000
 
 
 async def test_a_message_brings_its_files() -> None:
@@ -356,8 +354,7 @@ async def test_a_new_file_does_not_take_the_path_of_one_that_the_call_deletes() 
 async def test_files_of_a_submitted_result_are_kept_or_the_result_is_refused() -> None:
     outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
     async with running(script("outside"), [outside]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store sets no event
             await asyncio.sleep(0)
         with pytest.raises(InvalidRequest):
@@ -365,7 +362,7 @@ async def test_files_of_a_submitted_result_are_kept_or_the_result_is_refused() -
             await rig.rt.calls.submit(run.id, calls[0].id, tw.ToolResult.ok("x", (wrong,)))
         await rig.rt.calls.submit(run.id, calls[0].id, tw.ToolResult.ok("x", (attached(),)))
         await rig.rt.runs.wait(run.id, 10)
-        assert paths((await rig.transcript(thread.id))[2].attachments) == ["/attachments/chart.png"]
+        assert paths((await rig.transcript(run.thread_id))[2].attachments) == ["/attachments/chart.png"]
 
 
 @tw.tool(description="Photograph.")
@@ -451,8 +448,7 @@ async def test_a_submitted_result_whose_path_is_taken_costs_no_second_store() ->
     outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
     files, raced = Counting(), list[object]()
     async with running(script("outside"), [outside], files=files) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         while not (calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store sets no event
             await asyncio.sleep(0)
 

@@ -9,15 +9,10 @@ import toolwright as tw
 from tests import journals
 from tests.behaviour.doors import over_http
 from tests.behaviour.marks import requirement
-from tests.runtime.talk import Talk, assert_answered, call, calls, heard, says, talking
-from tests.watched import Watched
+from tests.kit import Watched, add, call, calls
+from tests.runtime.talk import Talk, assert_answered, heard, says, talking
 
 pytestmark = pytest.mark.anyio
-
-
-@tw.tool(description="Add.")
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 class Needs(BaseModel):

@@ -3,8 +3,8 @@
 import pytest
 
 import toolwright as tw
-from tests.runtime.talk import Talk, assert_answered, call, calls, heard, talking
-from tests.watched import Watched
+from tests.kit import Watched, call, calls
+from tests.runtime.talk import Talk, assert_answered, heard, talking
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.threads.message import Message
 

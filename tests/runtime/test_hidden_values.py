@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.runtime.family_rig import DONE, call, journal, worker
-from tests.watched import Watched
+from tests.kit import DONE, Watched, call, send_to
+from tests.runtime.family_rig import journal, worker
 from toolwright import testing
 from toolwright.runtime.threads.thread_tree import child_id_of
 
@@ -56,10 +56,9 @@ async def test_neither_a_child_nor_who_it_calls_is_shown_what_its_group_or_anoth
     prompt = tw.Prompt("worker", "You work.", model=working, tools=[tell, {"name": "helper"}])
     one = tw.Agent("worker", tw.Side(prompt), expose_as_tool=True, tool_description="Works.")
     async with testing.runtime(tw.App(agents=[boss([DONE]), one, helper])) as rt:
-        thread = await rt.threads.create("boss", env=dict(ENV))
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "boss", env=dict(ENV))
         assert (await rt.runs.wait(run.id, 10)).status == "completed"
-        assert len(await rt.threads.children(thread.id)) == 2
+        assert len(await rt.threads.children(run.thread_id)) == 2
     for model in (deep, working):
         told = shown(model)
         assert any("[redacted:API_KEY" in text for text in told)
@@ -106,8 +105,7 @@ async def test_nor_is_who_takes_over_shown_what_comes_in_that_very_run() -> None
     )
     app = tw.App(agents=[boss([call("expert")], "expert"), worker([DONE] * 2), expert])
     async with testing.runtime(app) as rt:
-        thread = await rt.threads.create("boss", env=dict(ENV))
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "boss", env=dict(ENV))
         assert (await rt.runs.wait(run.id, 10)).status == "completed"
     assert shown(knows)[-1] == "API_KEY_C is [redacted:API_KEY_C]"
 
@@ -117,10 +115,9 @@ async def test_a_child_that_never_begins_leaves_none_of_the_values_meant_for_it(
     prompt = tw.Prompt("worker", model=Watched([DONE]), required_schema=Wants)
     needs = tw.Agent("worker", prompt, expose_as_tool=True, tool_description="Works.")
     async with testing.runtime(tw.App(agents=[boss([DONE]), needs])) as rt:
-        thread = await rt.threads.create("boss", env=dict(ENV))
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "boss", env=dict(ENV))
         assert (await rt.runs.wait(run.id, 10)).status == "completed"
-        made = [message for message in await rt.threads.messages(thread.id) if message.role == "tool"]
+        made = [message for message in await rt.threads.messages(run.thread_id) if message.role == "tool"]
         assert len(made) == 2
         assert all("invalid_arguments" in message.content for message in made)
         for message in made:
@@ -137,13 +134,12 @@ async def test_nor_does_one_that_is_refused_by_the_one_who_would_begin_it() -> N
     }
     lead = tw.Agent("boss", tw.Prompt("boss", "You lead.", model=Watched([DONE]), tools=[limited]))
     async with testing.runtime(tw.App(agents=[lead, lasting])) as rt:
-        thread = await rt.threads.create("boss", env=dict(ENV))
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "boss", env=dict(ENV))
         assert (await rt.runs.wait(run.id, 10)).status == "completed"
-        made = [message for message in await rt.threads.messages(thread.id) if message.role == "tool"]
+        made = [message for message in await rt.threads.messages(run.thread_id) if message.role == "tool"]
         [refused] = [message for message in made if "max_instances" in message.content]
         assert await journal(rt).env_of(child_id_of(str(refused.call_id))) == []
-        [child] = await rt.threads.children(thread.id)
+        [child] = await rt.threads.children(run.thread_id)
         assert [row.name for row in await journal(rt).env_of(child.id)] == ["API_KEY"]
 
 
@@ -156,10 +152,9 @@ async def test_nor_is_one_shown_that_was_set_by_the_very_call() -> None:
 
     leads = tw.Prompt("boss", "You lead.", model=Watched([call("put"), DONE]), tools=[put, HIDDEN])
     async with testing.runtime(tw.App(agents=[tw.Agent("boss", leads), worker([DONE])])) as rt:
-        thread = await rt.threads.create("boss")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "boss")
         assert (await rt.runs.wait(run.id, 10)).status == "completed"
         [told] = [
-            message.content for message in await rt.threads.messages(thread.id) if message.role == "tool"
+            message.content for message in await rt.threads.messages(run.thread_id) if message.role == "tool"
         ]
         assert told == "now [redacted:API_KEY]"

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 import toolwright as tw
 from tests.databases import sqlite_journal
+from tests.kit import Watched, raising
 from tests.runtime.rig import assert_valid, running
 from toolwright.core.journal.store import Store
 from toolwright.core.limits import MAX_CALLS
@@ -67,13 +68,12 @@ async def played(
         return await sqlite_journal(tmp_path / "t.db", bus.publish)
 
     async with running(Saying(*answers), [add], max_steps=max_steps, store=store) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 30)
-        messages = await rig.transcript(thread.id)
+        run = await rig.run()
+        messages = await rig.transcript(run.thread_id)
         assert_valid(messages)
-        again = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Again")).id, 30)
+        again = await rig.rt.runs.wait((await rig.rt.threads.send(run.thread_id, "Again")).id, 30)
         assert again.over
-        assert await rig.store.unread(thread.id) == []
+        assert await rig.store.unread(run.thread_id) == []
         return run, messages, rig.store.names
 
 
@@ -209,62 +209,26 @@ class Endless:
 async def test_an_answer_that_never_ends_is_ended(every: float | None) -> None:
     model = Endless(every)
     async with running(model, answer_limits=(0.2, 0.5)) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
+        run = await rig.run()
         assert run.status == "failed"
         assert "model" in str(run.error)
         assert model.closed.is_set()
 
 
-class Leaving:
-    """A model whose code tries to exit the process."""
-
-    name = "leaving"
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        raise SystemExit(3)
-        yield ModelResponse(text="never")  # this makes it a generator
-
-
-async def test_a_model_that_exits_fails_its_run_and_nothing_else() -> None:
-    async with running(Leaving()) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        assert (run.status, run.error) == ("failed", "The model failed: 3")
-
-
-class Cancelled:
-    """A model that cancels itself."""
-
-    name = "cancelled"
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        raise asyncio.CancelledError
-        yield ModelResponse(text="never")  # this makes it a generator
-
-
-async def test_a_model_that_is_cancelled_by_itself_fails_its_run() -> None:
-    async with running(Cancelled()) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        assert (run.status, run.error) == ("failed", "The model cancelled its own answer.")
-
-
-class Generated:
-    """A model that raises GeneratorExit, as a closed generator does."""
-
-    name = "generated"
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        raise GeneratorExit("closed")
-        yield ModelResponse(text="never")  # this makes it a generator
-
-
-async def test_a_model_that_raises_generator_exit_fails_its_run() -> None:
-    async with running(Generated()) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        assert (run.status, run.error) == ("failed", "The model failed: closed")
+@pytest.mark.parametrize(
+    ("error", "reported"),
+    [
+        pytest.param(SystemExit(3), "The model failed: 3", id="it exits"),
+        pytest.param(asyncio.CancelledError(), "The model cancelled its own answer.", id="it cancels itself"),
+        pytest.param(GeneratorExit("closed"), "The model failed: closed", id="as a closed generator does"),
+    ],
+)
+async def test_a_model_that_raises_anything_fails_its_run_and_nothing_else(
+    error: BaseException, reported: str
+) -> None:
+    async with running(Watched(before=raising(error))) as rig:
+        run = await rig.run()
+        assert (run.status, run.error) == ("failed", reported)
 
 
 ODD_CALL: dict[str, Any] = {"id": "1", "name": "add", "arguments": {"a": 1}}
@@ -302,13 +266,13 @@ async def test_long_names_by_which_a_model_describes_itself_are_cut(tmp_path: Pa
 
 
 async def test_a_prompt_whose_model_exits_is_an_error_of_its_call() -> None:
-    prompt = tw.Prompt("below", "", model=Leaving(), tool_description="Leaves.", expose_as_tool=True)
+    model = Watched(before=raising(SystemExit(3)))
+    prompt = tw.Prompt("below", "", model=model, tool_description="Leaves.", expose_as_tool=True)
     model = Saying(calls(("1", "below", '{"message":"Go"}')), DONE)
     async with running(model, ["below"], prompts=[prompt]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert run.status == "completed"
-        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        [answer] = [m for m in await rig.transcript(run.thread_id) if m.role == "tool"]
         assert "The model failed: 3" in answer.content
 
 
@@ -326,8 +290,7 @@ async def test_a_default_that_exits_is_an_error_of_the_arguments() -> None:
         return kept.number
 
     async with running(Saying(calls(("1", "keep", "{}")), DONE), [keep]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert run.status == "completed"
-        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        [answer] = [m for m in await rig.transcript(run.thread_id) if m.role == "tool"]
         assert "invalid_arguments" in answer.content

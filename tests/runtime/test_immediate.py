@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
-from tests.runtime.family_rig import DONE, RESUMABLE, call, home, until, worker
+from tests.kit import DONE, Watched, call
+from tests.runtime.family_rig import RESUMABLE, home, until, worker
 from tests.runtime.talk import talking
-from tests.watched import Watched
 from toolwright.core.errors import DefinitionError
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 

@@ -198,14 +198,13 @@ async def test_after_every_guard_of_a_result_the_run_goes_on_at_once_in_the_same
 
     script = ScriptedModel([calling("add"), {"text": "Done."}])
     async with running(script, [add], store=opening) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        [result] = [message for message in await rig.transcript(thread.id) if message.role == "tool"]
+        run = await rig.run()
+        [result] = [message for message in await rig.transcript(run.thread_id) if message.role == "tool"]
         if REACTIONS[guard] == "refused":
             assert "nothing of this call was written" in result.content
         elif guard != "cancel":
             assert (run.status, result.content) == ("completed", "3")
-        view = await rig.store.view(thread.id)
+        view = await rig.store.view(run.thread_id)
         assert view is not None
         assert view.thread.epoch == 1, "nobody has taken the thread over"
-        await nothing_is_left(rig, thread.id)
+        await nothing_is_left(rig, run.thread_id)

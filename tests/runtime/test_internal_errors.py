@@ -1,16 +1,16 @@
 """Our own bugs while an answer or arguments are read: reported as internal errors, with a traceback in the log."""
 
 import logging
-from collections.abc import AsyncGenerator
 
 import pytest
 
 import toolwright as tw
+from tests.kit import Watched
 from tests.runtime.rig import running
 from toolwright.core.arguments.errors import FieldError
 from toolwright.core.errors import ServerFailed
 from toolwright.core.json_value import JSONObject
-from toolwright.core.model import AnswerSchema, ModelEvent, ModelRequest, ModelResponse, TextDelta
+from toolwright.core.model import AnswerSchema, ModelResponse
 from toolwright.core.results import ToolResult
 from toolwright.core.schemas.output import FormedAnswer, InvalidAnswer, validate_answer
 from toolwright.core.threads.message import Message
@@ -39,16 +39,6 @@ class BrokenBus(MemoryBus):
         raise Broken("no followers")
 
 
-class Writing:
-    """A model that streams a text."""
-
-    name = "writing"
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        yield TextDelta(text="Done.")
-        yield ModelResponse(text="Done.")
-
-
 class BrokenForm:
     """A form of answers that raises an error when it parses one."""
 
@@ -65,9 +55,8 @@ class BrokenForm:
 
 
 async def test_a_run_is_not_failed_in_the_name_of_its_model(caplog: pytest.LogCaptureFixture) -> None:
-    async with running(Writing(), bus=BrokenBus()) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    async with running(Watched(), bus=BrokenBus()) as rig:
+        run = await rig.run()
     assert (run.status, run.error_code) == ("failed", "internal")
     assert run.error == "Internal error while showing the model's answer: no followers."
     assert is_logged(caplog)

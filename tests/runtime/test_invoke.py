@@ -2,24 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 import toolwright as tw
-from tests.runtime.talk import call, calls, opened, says, talking, until
-from tests.watched import Watched
+from tests.kit import Watched, add, call, calls, hang, hanging
+from tests.runtime.talk import opened, says, talking, until
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON
-from toolwright.core.model import ModelEvent, ModelResponse
 
 pytestmark = pytest.mark.anyio
-
-
-@tw.tool(description="Add.")
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 @tw.tool(description="Show.")
@@ -185,10 +178,7 @@ async def test_a_cancel_ends_a_handlers_wait_and_leaves_its_call_open() -> None:
 
 @pytest.mark.idle_clock
 async def test_a_timed_out_handler_closes_what_it_has_begun() -> None:
-    @tw.tool(description="Never ends.")
-    async def endless() -> str:
-        await asyncio.Event().wait()
-        return "never"
+    endless, _ = hanging("endless")
 
     @tw.tool(description="Call.", name="caller", timeout=5.0)
     async def caller_(state: tw.ThreadState) -> JSON:
@@ -208,10 +198,7 @@ async def test_a_timed_out_handler_closes_what_it_has_begun() -> None:
 
 @pytest.mark.idle_clock
 async def test_a_prompt_that_a_handler_calls_gives_its_answer_and_ends_with_the_handlers_time() -> None:
-    @tw.tool(description="Never ends.")
-    async def endless() -> str:
-        await asyncio.Event().wait()
-        return "never"
+    endless, _ = hanging("endless")
 
     @tw.tool(description="Call.", name="caller", timeout=5.0)
     async def caller_(state: tw.ThreadState) -> JSON:
@@ -465,19 +452,10 @@ async def test_or_goes_on_without_waiting() -> None:
 
 
 async def test_a_cancel_while_a_handler_waits_for_a_child_ends_both() -> None:
-    asked = asyncio.Event()
-
-    class Silent:
-        name = "test:silent"
-
-        async def respond(self, request: object) -> AsyncGenerator[ModelEvent]:
-            asked.set()
-            await asyncio.Event().wait()
-            yield ModelResponse(text="Never.")
-
-    async with talking(family(caller("worker", message="Do it."), Silent()), "boss") as talk:
+    silent = Watched(before=hang)
+    async with talking(family(caller("worker", message="Do it."), silent), "boss") as talk:
         sent = await talk.rt.threads.send(talk.thread_id, "Go")
-        await asked.wait()
+        await silent.asked.wait()
         await talk.rt.runs.cancel(sent.id)
         assert (await talk.rt.runs.wait(sent.id, 60)).status == "cancelled"
         for run in await talk.rt.runs.list():

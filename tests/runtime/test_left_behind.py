@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 import toolwright as tw
+from tests.kit import calls
 from tests.runtime.rig import assert_valid, running
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
@@ -13,10 +14,6 @@ from toolwright.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.idle_clock]
 DONE: dict[str, object] = {"text": "Done."}
-
-
-def calling(*names: str) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": {}} for name in names]}
 
 
 class Deaf:
@@ -76,21 +73,20 @@ async def test_a_timeout_is_the_calls_result_though_its_handler_never_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     deaf = Deaf()
-    model = ScriptedModel([calling("deaf", "quick"), DONE])
+    model = ScriptedModel([calls("deaf", "quick"), DONE])
     async with running(model, [deaf_tool(deaf, 0.05), quick]) as rig, asyncio.timeout(20):
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id)
+        run = await rig.run()
         assert (run.status, run.output) == ("completed", "Done.")
-        said = await rig.transcript(thread.id)
+        said = await rig.transcript(run.thread_id)
         assert [message.content for message in said if message.role == "tool"] == [
             '{"error":"Tool timed out after 50ms","error_code":"timeout"}',
             "quick",
         ]
-        assert [file.path for file in await rig.rt.files.list(thread.id)] == ["/early"]
+        assert [file.path for file in await rig.rt.files.list(run.thread_id)] == ["/early"]
         await freed(deaf, caplog)
-        assert await rig.transcript(thread.id) == said
+        assert await rig.transcript(run.thread_id) == said
         assert_valid(said)
-        again = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "And now?")).id)
+        again = await rig.rt.runs.wait((await rig.rt.threads.send(run.thread_id, "And now?")).id)
         assert again.status == "completed"
 
 
@@ -98,17 +94,16 @@ async def test_a_cancelled_run_is_over_though_its_handler_never_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     deaf = Deaf()
-    async with running(ScriptedModel([calling("deaf"), DONE]), [deaf_tool(deaf, None)]) as rig:
+    async with running(ScriptedModel([calls("deaf"), DONE]), [deaf_tool(deaf, None)]) as rig:
         async with asyncio.timeout(20):
-            thread = await rig.rt.threads.create("tester")
-            run = await rig.rt.threads.send(thread.id, "Go")
+            run = await rig.send()
             await deaf.at_work.wait()
             await rig.rt.runs.cancel(run.id)
             assert (await rig.rt.runs.wait(run.id)).status == "cancelled"
-            [answer] = [each for each in await rig.transcript(thread.id) if each.role == "tool"]
+            [answer] = [each for each in await rig.transcript(run.thread_id) if each.role == "tool"]
             assert "Run cancelled while this call was running; its effect is unknown." in answer.content
             await freed(deaf, caplog)
-            assert (await rig.rt.threads.get(thread.id)).run_id is None
+            assert (await rig.rt.threads.get(run.thread_id)).run_id is None
 
 
 async def test_a_call_within_a_call_that_never_ends_is_left_and_its_caller_goes_on() -> None:
@@ -119,11 +114,10 @@ async def test_a_call_within_a_call_that_never_ends_is_left_and_its_caller_goes_
         result = await state.invoke_tool("deaf")
         return f"It says: {result.error}"
 
-    async with running(ScriptedModel([calling("caller"), DONE]), [caller, deaf_tool(deaf, 0.05)]) as rig:
+    async with running(ScriptedModel([calls("caller"), DONE]), [caller, deaf_tool(deaf, 0.05)]) as rig:
         async with asyncio.timeout(20):
-            thread = await rig.rt.threads.create("tester")
-            await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id)
-            [answer] = [each for each in await rig.transcript(thread.id) if each.role == "tool"]
+            run = await rig.run()
+            [answer] = [each for each in await rig.transcript(run.thread_id) if each.role == "tool"]
             assert answer.content == "It says: Tool timed out after 50ms"
             deaf.freed.set()
             await deaf.over.wait()
@@ -147,21 +141,19 @@ class DeafModel:
 async def test_a_cancelled_run_is_over_though_its_model_never_ends() -> None:
     deaf = Deaf()
     async with running(DeafModel(deaf)) as rig, asyncio.timeout(20):
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         await deaf.at_work.wait()
         await rig.rt.runs.cancel(run.id)
         assert (await rig.rt.runs.wait(run.id)).status == "cancelled"
         deaf.freed.set()
-        again = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "And now?")).id)
+        again = await rig.rt.runs.wait((await rig.rt.threads.send(run.thread_id, "And now?")).id)
         assert (again.status, again.output) == ("completed", "Done.")
 
 
 async def test_a_model_that_is_silent_and_never_ends_has_failed() -> None:
     deaf = Deaf()
     async with running(DeafModel(deaf), answer_limits=(0.05, 60.0)) as rig, asyncio.timeout(20):
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id)
+        run = await rig.run()
         assert (run.status, run.error) == ("failed", "The model sent nothing for 0.05 s during its answer.")
         deaf.freed.set()
 
@@ -169,10 +161,9 @@ async def test_a_model_that_is_silent_and_never_ends_has_failed() -> None:
 @pytest.mark.parametrize("grace", [0.0, 0.1])
 async def test_a_runtime_stops_though_a_handler_never_ends(grace: float) -> None:
     deaf = Deaf()
-    async with running(ScriptedModel([calling("deaf"), DONE]), [deaf_tool(deaf, None)]) as rig:
+    async with running(ScriptedModel([calls("deaf"), DONE]), [deaf_tool(deaf, None)]) as rig:
         async with asyncio.timeout(20):
-            thread = await rig.rt.threads.create("tester")
-            run = await rig.rt.threads.send(thread.id, "Go")
+            run = await rig.send()
             await deaf.at_work.wait()
             await rig.rt.stop(grace)
             left = await rig.store.run(run.id)

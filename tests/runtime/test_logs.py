@@ -7,7 +7,8 @@ from collections.abc import Generator
 import pytest
 
 import toolwright as tw
-from tests.api.rig import calling, serving
+from tests.api.rig import serving
+from tests.kit import call, ran, send_to
 from tests.runtime.rig import running
 from tests.runtime.test_owners import by_hand, left_by_the_dead
 from toolwright.core.env.logs import TextFormatter
@@ -45,16 +46,15 @@ def lines(caplog: pytest.LogCaptureFixture) -> Generator[list[str]]:
 
 
 async def test_a_tool_that_raises_is_a_line_with_its_run_and_call(lines: list[str]) -> None:
-    model = ScriptedModel([calling("break_down"), {"text": "Oh."}])
+    model = ScriptedModel([call("break_down"), {"text": "Oh."}])
     async with running(model, [break_down], app_env={"KEY": "correct horse battery"}) as rig:
-        thread = await rig.rt.threads.create("tester", env={"KEY": "correct horse battery staple"})
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await ran(rig.rt, "tester", env={"KEY": "correct horse battery staple"})
         assert run.status == "completed"
-        [call] = await rig.store.inner.calls(run_id=run.id)
+        [made] = await rig.store.inner.calls(run_id=run.id)
     [said] = [line for line in lines if "raised" in line]
     assert said.startswith("WARNING toolwright.tools: The tool 'break_down' raised ValueError.")
     assert run.id in said
-    assert call.id in said
+    assert made.id in said
     assert "Traceback" in said
     assert "correct horse" not in said
     assert "[redacted:KEY]" in said
@@ -62,8 +62,7 @@ async def test_a_tool_that_raises_is_a_line_with_its_run_and_call(lines: list[st
 
 async def test_a_run_that_fails_is_a_line(lines: list[str]) -> None:
     async with running(ScriptedModel([{"fail": "refused", "message": "No such model."}])) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert run.status == "failed"
     [said] = [line for line in lines if f"Run {run.id} of the agent" in line and " failed " in line]
     assert said.startswith("WARNING toolwright.runs: ")
@@ -74,8 +73,7 @@ async def test_a_run_that_fails_is_a_line(lines: list[str]) -> None:
 async def test_the_begin_the_answers_and_the_end_of_a_run_are_lines_with_names(lines: list[str]) -> None:
     calls: dict[str, object] = {"calls": [{"name": "nothing", "args": {}}]}
     async with running(ScriptedModel([calls, {"text": "Hi."}])) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
     said = [
         line.split(": ", 1)[1]
         for line in lines
@@ -92,8 +90,7 @@ async def test_the_begin_the_answers_and_the_end_of_a_run_are_lines_with_names(l
 
 async def test_a_takeover_is_a_line_once_it_is_in_the_journal(lines: list[str]) -> None:
     async with by_hand(ScriptedModel([{"text": "Hi."}])) as (rt, store, motor):
-        thread = await rt.threads.create("worker")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "worker")
         await left_by_the_dead(store.inner, rt, run.id, 0)
         others = 1
 
@@ -112,7 +109,7 @@ async def test_a_takeover_is_a_line_once_it_is_in_the_journal(lines: list[str]) 
 
 
 async def test_a_claim_of_a_worker_is_a_line_and_its_renewals_are_none(lines: list[str]) -> None:
-    async with serving(ScriptedModel([calling("ask_outside", user_name="Ada"), {"text": "Thanks."}])) as api:
+    async with serving(ScriptedModel([call("ask_outside", user_name="Ada"), {"text": "Thanks."}])) as api:
         _, call_id = await api.waiting()
         for _ in range(3):
             await api.post(f"/api/calls/{call_id}/claim", {"worker": "ann", "leaseMs": 5_000})
@@ -132,8 +129,7 @@ async def test_a_call_that_lasts_longer_than_a_minute_is_logged_once(lines: list
     calls = [{"name": "think", "args": {"seconds": seconds}} for seconds in (50, 250)]
     model = ScriptedModel([{"calls": [each]} for each in calls] + [{"text": "Done."}])
     async with running(model, [think]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 500)
+        run = await rig.run()
         assert run.status == "completed"
         [_, slow] = await rig.store.inner.calls(run_id=run.id)
     [said] = [line for line in lines if "in progress" in line]

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 import pytest
 
 import toolwright as tw
+from tests.kit import hanging
 from tests.runtime.rig import assert_valid, running
 from toolwright.core.journal.units import Unit
 from toolwright.core.json_value import JSONObject
@@ -48,24 +49,22 @@ outside = tw.Tool(
 async def test_a_run_of_one_answer_with_three_calls_takes_seven_commits() -> None:
     model = ScriptedModel([calling("add", "add", "add"), {"text": "Three."}])
     async with running(model, [add]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert (run.status, run.stop_reason, run.output) == ("completed", "end_turn", "Three.")
         assert rig.store.names == [
             "CreateThread", "PostMessage", "Claim", "Answer", "Result", "Result", "Result", "Answer",
         ]  # fmt: skip
-        assert_valid(await rig.transcript(thread.id))
-        assert await rig.store.wake(thread.id) is None
+        assert_valid(await rig.transcript(run.thread_id))
+        assert await rig.store.wake(run.thread_id) is None
 
 
 async def test_a_bad_call_settles_in_the_unit_before_it() -> None:
     model = ScriptedModel([BAD, {"text": "Done."}])
     async with running(model, [add]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert run.status == "completed"
         assert rig.store.names == ["CreateThread", "PostMessage", "Claim", "Answer", "Result", "Answer"]
-        messages = await rig.transcript(thread.id)
+        messages = await rig.transcript(run.thread_id)
         assert_valid(messages)
         assert [m.status for m in messages if m.role == "tool"] == ["error", "error", "success", "error"]
         assert "add" in messages[2].content  # the existing names
@@ -75,8 +74,7 @@ async def test_a_bad_call_settles_in_the_unit_before_it() -> None:
 async def test_an_answer_of_bad_calls_alone_adds_no_commit() -> None:
     model = ScriptedModel([calling("nothing", "nothing"), {"text": "Done."}])
     async with running(model, [add]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert run.step_count == 2
         assert rig.store.names == ["CreateThread", "PostMessage", "Claim", "Answer", "Answer"]
 
@@ -141,24 +139,19 @@ async def test_a_joined_message_is_written_with_the_answer_and_adds_only_its_own
 async def test_a_run_ends_after_max_steps() -> None:
     model = ScriptedModel([calling("add")] * 9)
     async with running(model, [add], max_steps=3) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert (run.status, run.stop_reason, run.step_count) == ("completed", "max_steps", 3)
-        assert_valid(await rig.transcript(thread.id))
+        assert_valid(await rig.transcript(run.thread_id))
 
 
 async def test_a_timed_out_tool_gives_an_error_and_the_run_goes_on() -> None:
-    @tw.tool(description="Never ends.", timeout=0.05)
-    async def hang() -> str:
-        await asyncio.Event().wait()
-        return "never"
+    hang, _ = hanging("hang", timeout=0.05)
 
     model = ScriptedModel([calling("hang", args={}), {"text": "So be it."}])
     async with running(model, [hang]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert run.status == "completed"
-        assert "Tool timed out after 50ms" in (await rig.transcript(thread.id))[2].content
+        assert "Tool timed out after 50ms" in (await rig.transcript(run.thread_id))[2].content
 
 
 async def test_a_wait_that_is_over_gives_an_error_and_a_late_result_starts_a_new_run() -> None:
@@ -171,16 +164,15 @@ async def test_a_wait_that_is_over_gives_an_error_and_a_late_result_starts_a_new
     )
     model = ScriptedModel([calling("ask_outside", args={}), {"text": "Too late."}])
     async with running(model, [quick], inline_wait=0.0) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        messages = await rig.transcript(thread.id)
+        run = await rig.run()
+        messages = await rig.transcript(run.thread_id)
         assert '"error":"Tool timed out after 50ms"' in messages[2].content
         [call] = await rig.rt.calls.list()
         assert call.status == "pending"
         assert await rig.rt.calls.submit(run.id, call.id, {"late": True}) == "inbox"
-        [later, _] = [await rig.rt.runs.wait(r.id, 10) for r in await until_runs(rig.rt, thread.id, 2)]
+        [later, _] = [await rig.rt.runs.wait(r.id, 10) for r in await until_runs(rig.rt, run.thread_id, 2)]
         assert later.id != run.id
-        messages = await rig.transcript(thread.id)
+        messages = await rig.transcript(run.thread_id)
         assert_valid(messages)
         told = [m.content for m in messages if m.role == "user"]
         assert told == ["Go", f'[Tool Result: ask_outside] (callId: {call.id}) {{"late":true}}']
@@ -189,11 +181,10 @@ async def test_a_wait_that_is_over_gives_an_error_and_a_late_result_starts_a_new
 async def test_a_model_that_refuses_fails_the_run_and_keeps_the_message() -> None:
     model = ScriptedModel([{"fail": "refused", "message": "The key is wrong."}])
     async with running(model) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert run.status == "failed"
         assert "The key is wrong." in (run.error or "")
-        assert [m.content for m in await rig.transcript(thread.id)] == ["Go"]
+        assert [m.content for m in await rig.transcript(run.thread_id)] == ["Go"]
 
 
 async def test_a_handler_can_end_the_session_and_the_calls_behind_it_do_not_begin() -> None:
@@ -211,11 +202,10 @@ async def test_a_handler_can_end_the_session_and_the_calls_behind_it_do_not_begi
 
     model = ScriptedModel([calling("stop", "go", args={}), {"text": "Never asked."}])
     async with running(model, [stop, go]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert (run.status, run.stop_reason) == ("completed", "session_stop")
         assert ran == []
-        messages = await rig.transcript(thread.id)
+        messages = await rig.transcript(run.thread_id)
         assert_valid(messages)
         assert "before this call began" in messages[-1].content
 
@@ -229,9 +219,8 @@ async def test_a_repeated_call_id_of_one_answer_is_made_fresh() -> None:
             yield ModelResponse(calls=(same, same)) if request.step == 1 else ModelResponse(text="Done.")
 
     async with running(Stuttering(), [add]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        asked = (await rig.transcript(thread.id))[1].calls
+        run = await rig.run()
+        asked = (await rig.transcript(run.thread_id))[1].calls
         assert len({call.model_call_id for call in asked}) == 2
         assert len({call.id for call in asked}) == 2
 

@@ -50,8 +50,7 @@ async def test_thousands_of_calls_in_one_answer_leave_others_their_turns(
 
     model = ScriptedModel([{"calls": [{"name": name, "args": args}] * MANY}, DONE])
     async with running(model, [add, outside, internal, unwaited]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         other = asyncio.create_task(others())
         await asyncio.sleep(0)
         before = turns
@@ -79,12 +78,11 @@ async def test_a_file_that_a_message_takes_the_name_of_is_numbered_again() -> No
 
     model = ScriptedModel([calling("draw", args={}), DONE, DONE, DONE])
     async with running(model, [draw]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         assert (await rig.rt.runs.wait(run.id, 30)).status == "completed"
-        said = {m.content: [ref.path for ref in m.attachments] for m in await rig.transcript(thread.id)}
+        said = {m.content: [ref.path for ref in m.attachments] for m in await rig.transcript(run.thread_id)}
         assert said["mine"] == ["/attachments/chart.txt"]
-        files = {file.path for file in await rig.rt.files.list(thread.id)}
+        files = {file.path for file in await rig.rt.files.list(run.thread_id)}
         assert files == {"/attachments/chart.txt", "/attachments/chart-2.txt"}
         if "look" in said:  # read by this run or the next
             assert said["look"] == ["/attachments/chart-2.txt"]

@@ -5,11 +5,12 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 import toolwright as tw
+from tests.kit import until
 from toolwright import testing
 from toolwright.adapters.mcp.executor import TASK_LASTS
 from toolwright.core.errors import StoreError
@@ -41,7 +42,6 @@ DONE = McpTaskState(status="completed", result=ToolResult.ok("All done."))
 ASKS = McpTaskState(status="input_required", poll=0.5, questions={"where": {"message": "Where?"}})
 ACCEPTED: JSONObject = {"action": "accept", "content": {}}
 HOUR = 3600.0
-Seen = TypeVar("Seen")
 
 
 class Servers:
@@ -212,15 +212,6 @@ class Play:
             await self.store.records.one(McpTask, call.id) is None
             and await self.store.wake(f"mcp:{call.id}") is None
         )
-
-
-async def until(look: Callable[[], Awaitable[Seen | None]]) -> Seen:
-    """Look until there is something to see, and return it."""
-    async with asyncio.timeout(10):
-        while True:
-            if seen := await look():
-                return seen
-            await asyncio.sleep(0)
 
 
 @pytest.fixture

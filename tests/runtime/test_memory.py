@@ -1,7 +1,5 @@
 """The toolkit `memory`: blocks in the prompt, searchable passages, and their Python API."""
 
-import json
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import stores
+from tests.kit import DONE, Watched, call
 from tests.runtime.mind_rig import JSON, Died, Mind, thinking
 from tests.runtime.narrow import prompt_of
 from toolwright.core.agents.agent import TOOLKITS
@@ -18,13 +17,13 @@ from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.agent_effects import AddPassage, SetBlock
 from toolwright.core.journal.units import Unit
-from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.runtime.prompts import SILENT
 from toolwright.runtime.toolkits.mind import MemoryToolkit
 from toolwright.testing import MemoryBus, MemoryStore, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio
 
+GLAD = call("update_memory", label="mood", content="glad")
 AGENTS = [tw.Agent(name, "p", toolkits=["memory"]) for name in ("thinker", "friend")]
 
 
@@ -67,36 +66,17 @@ async def test_a_block_is_made_and_replaced_and_stands_in_the_next_prompt() -> N
 
 @requirement("S4-2.4-3")
 async def test_the_model_reads_its_blocks_at_every_step() -> None:
-    read: list[str] = []
-
-    class Reading:
-        name = "reading"
-
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelResponse]:
-            read.append(prompt_of(request))
-            call = ModelCall(id="c", name="update_memory", arguments='{"label": "mood", "content": "glad"}')
-            yield ModelResponse(calls=(call,)) if len(read) == 1 else ModelResponse(text="Done.")
-
-    app = tw.App(agents=[tw.Agent("a", tw.Prompt("a", "Be.", model=Reading()), toolkits=["memory"])])
+    model = Watched([GLAD, DONE])
+    app = tw.App(agents=[tw.Agent("a", tw.Prompt("a", "Be.", model=model), toolkits=["memory"])])
     async with tw.testing.runtime(app) as rt:
         thread = await rt.threads.create("a")
         assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
-    assert ["Your memory block 'mood':\nglad" in each for each in read] == [False, True]
+    assert ["Your memory block 'mood':\nglad" in prompt_of(each) for each in model.requests] == [False, True]
 
 
 async def test_a_request_reports_the_parts_of_the_state_that_have_changed() -> None:
-    read: list[ModelRequest] = []
-
-    class Reading:
-        name = "reading"
-
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelResponse]:
-            read.append(request)
-            content = json.dumps({"label": "mood", "content": "glad"})
-            call = ModelCall(id="c", name="update_memory", arguments=content)
-            yield ModelResponse(calls=(call,)) if len(read) == 1 else ModelResponse(text="Done.")
-
-    prompt = tw.Prompt("a", "Be.", model=Reading())
+    model = Watched([GLAD, DONE])
+    prompt = tw.Prompt("a", "Be.", model=model)
     agents = [
         tw.Agent("a", prompt, toolkits=["memory", "mind", "spaces"], inbox_preview=True),
         tw.Agent("bare", prompt),
@@ -106,13 +86,14 @@ async def test_a_request_reports_the_parts_of_the_state_that_have_changed() -> N
         for _ in range(2):
             run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)
             assert run.status == "completed"
+            model.says([DONE])
         thread = await rt.threads.create("bare")
         assert (await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 30)).status == "completed"
         told = await rt.prompts.of("a")
-    first, second, third, bare = read
+    first, second, third, bare = model.requests
     assert first.system == second.system == third.system
     assert first.system.startswith("Be.\n\nYou are a (entityId: ") and first.system.endswith(SILENT)
-    reports = [None if each.state is None else dict(each.state.parts) for each in read]
+    reports = [None if each.state is None else dict(each.state.parts) for each in model.requests]
     spaces = {"spaces": "You are in no space yet.\nYou have not entered a space."}
     assert reports == [spaces, {"block:mood": "Your memory block 'mood':\nglad"}, {}, None]
     assert [each.state is not None for each in third.messages] == [False, True, False, True, False]

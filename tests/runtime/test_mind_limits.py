@@ -9,6 +9,7 @@ import pytest
 
 import toolwright as tw
 from tests import journals
+from tests.kit import ran
 from tests.runtime.rig import Rig, running
 from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED
 from toolwright.core.agents.mind import (
@@ -135,9 +136,8 @@ async def test_a_call_that_would_make_too_many_by_the_time_it_is_committed_is_an
         rigs.append(rig)
         await write(rig.rt, "first", most - 1)
         rig.store.before = fill
-        thread = await rig.rt.threads.create("keeper")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
-        [result] = [each for each in await rig.transcript(thread.id) if each.role == "tool"]
+        run = await ran(rig.rt, "keeper")
+        [result] = [each for each in await rig.transcript(run.thread_id) if each.role == "tool"]
         assert (run.status, result.status) == ("completed", "error")
         assert f"{most} are allowed" in result.content or "which is the maximum" in result.content
         assert await count_of(rig.rt, write) == most

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import toolwright as tw
+from tests.kit import send_to
 from tests.motor.rig import NatsServer, Rig, bus_of, leased
 from tests.play import begun, draft
 from tests.postgres_server import fresh_database
@@ -178,8 +179,7 @@ async def test_a_call_that_another_process_opens_is_offered_at_once(
             bus = cast("ClusterBus", works.events.bus)
             reading = asyncio.create_task(anext(following.events))
             await until(lambda: ("tools", "") in bus._elsewhere)  # pyright: ignore[reportPrivateUsage]
-            thread = await rt.threads.create("talker")
-            run = await rt.threads.send(thread.id, "Go")
+            run = await send_to(rt, "talker")
             async with asyncio.timeout(60):
                 assert (await reading).run_id == run.id
 
@@ -523,8 +523,7 @@ async def test_processes_go_on_without_the_server_that_they_hear_each_other_by(
             process(url, model, server.url, work=True),
             process(url, model, server.url, work=False) as rt,
         ):
-            thread = await rt.threads.create("talker")
-            run = await rt.threads.send(thread.id, "Go")
+            run = await send_to(rt, "talker")
             assert (await rt.runs.wait(run.id, 60)).output == "Yes."
     said = (
         "This process executes no runs, because TOOLWRIGHT_WORK is off. Other processes on this database do."

@@ -10,6 +10,7 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on, stores
+from tests.kit import send_to
 from tests.runtime.turned import Turned, expiring, outside, turned
 from toolwright.core.errors import (
     AlreadyOver,
@@ -253,15 +254,14 @@ async def test_a_process_that_stops_before_it_records_a_result_leaves_the_run_su
     model = ScriptedModel(turns)
     app = tw.App(agents=[tw.Agent("tester", tw.Prompt("tester", model=model, tools=[outside]))])
     async with by_hand_on(opening, app) as (rt, motor):
-        thread = await rt.threads.create("tester")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "tester")
         await motor.run_until_idle()
         [call] = await rt.calls.list()
         await rt.calls.submit(run.id, call.id, 42)
         before = await rt.runs.get(run.id)
         worker = rt._drainer  # pyright: ignore[reportPrivateUsage]  # what a runtime does first when it stops
         worker.stop()
-        assert await worker(thread.id) == "done"
+        assert await worker(run.thread_id) == "done"
         assert await rt.runs.get(run.id) == before
         assert before.status == "waiting"
     async with by_hand_on(opening, app) as (rt, motor):
@@ -292,8 +292,7 @@ async def test_a_result_that_could_not_be_recorded_with_the_claim_is_recorded_af
     turns: JSON = [{"calls": [{"name": "outside", "args": {}}]}, {"text": "Thanks."}]
     prompt = tw.Prompt("tester", model=ScriptedModel(turns), tools=[outside])
     async with by_hand_on(opening, tw.App(agents=[tw.Agent("tester", prompt)])) as (rt, motor):
-        thread = await rt.threads.create("tester")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "tester")
         await motor.run_until_idle()
         [call] = await rt.calls.list()
         units.clear()

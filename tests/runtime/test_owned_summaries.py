@@ -1,23 +1,23 @@
 """Summaries and pins belong to the owner of a thread: edited, removed and set during runs, and visible."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 import toolwright as tw
 from tests import journals
+from tests.kit import Watched
 from tests.runtime.interfering import at
 from tests.runtime.narrow import check_rebuilt
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_context_window import Narrow, check_pairs, echo, tokens_of
 from tests.runtime.test_sent_prompts import look, say, sent_in
 from tests.runtime.test_spaces import House, calls
-from tests.watched import Watched
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.space_effects import Compact
 from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.limits import MAX_SUMMARY, MOST_PINNED
-from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
+from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.message import Message
 from toolwright.runtime.runtime import Runtime
@@ -308,26 +308,17 @@ async def test_calls_and_results_cannot_be_pinned_and_not_too_many_messages() ->
         await rig.rt.threads.pin(thread.id, said[MOST_PINNED].id)
 
 
-class Pinning(Watched):
-    """A model that pins the message that it is to answer, and then answers."""
-
-    rt: Runtime
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+async def test_what_a_skipped_run_has_heard_is_sent_no_more_though_it_is_pinned() -> None:
+    async def pin(request: ModelRequest) -> None:
         last = request.messages[-1]
         if "Small talk" in last.content:
-            [run] = await self.rt.runs.list(status="running")
-            await self.rt.threads.pin(run.thread_id, last.id)
-        async for event in super().respond(request):
-            yield event
+            [run] = await rt.runs.list(status="running")
+            await rt.threads.pin(run.thread_id, last.id)
 
-
-async def test_what_a_skipped_run_has_heard_is_sent_no_more_though_it_is_pinned() -> None:
     skip = {"name": "skip", "args": {"reason": "Small talk"}}
-    model = Pinning([{"when": "Small talk", **calls(skip)}, {"when": "Really", "text": "I was asked."}])
+    model = Watched([{"when": "Small talk", **calls(skip)}, {"when": "Really", "text": "I was asked."}], pin)
     host = tw.Agent("host", tw.Prompt("host", "You host.", model=model), toolkits=["spaces", "mind"])
     async with journals.by_hand(tw.App(agents=[host])) as (rt, motor):
-        model.rt = rt
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])
         made = House(rt, motor, husam.id)

@@ -11,6 +11,7 @@ import pytest
 
 import toolwright as tw
 from tests.databases import database, opened, stores
+from tests.kit import ran, send_to
 from tests.play import begun
 from tests.postgres_server import fresh_database
 from tests.runtime.rig import Barriers, assert_valid, running
@@ -108,8 +109,7 @@ async def test_a_clean_stop_waits_for_the_running_tool_and_leaves_the_rest(url: 
     settings = tw.Settings(database_url=url)
     async with asyncio.timeout(30):
         async with app(work).runtime(settings) as rt:
-            thread = await rt.threads.create("worker")
-            run = await rt.threads.send(thread.id, "Go")
+            run = await send_to(rt, "worker")
             await work.began.wait()
             asyncio.get_running_loop().call_soon(work.go_on.set)
         async with app(work).runtime(settings) as rt:
@@ -124,13 +124,12 @@ async def test_a_tool_that_outlasts_the_grace_is_interrupted_but_the_stop_counts
     settings = tw.Settings(database_url=url)
     async with asyncio.timeout(30):
         async with app(work).runtime(settings, grace=0.0) as rt:
-            thread = await rt.threads.create("worker")
-            run = await rt.threads.send(thread.id, "Go")
+            run = await send_to(rt, "worker")
             await work.began.wait()
         async with app(work).runtime(settings) as rt:
             left = await rt.runs.wait(run.id)
             assert left.status == "completed"
-            messages = await rt.threads.messages(thread.id)
+            messages = await rt.threads.messages(run.thread_id)
             assert "its effect is unknown" in messages[2].content
             assert_valid(messages)
             assert work.count == 1
@@ -151,8 +150,7 @@ async def test_a_run_that_a_silent_journal_does_not_release_is_logged_with_the_r
     work = Work()
     monkeypatch.setattr(worker, "LAST_WORD", 0.05)
     async with running(script(), [work.tool], store=opening) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         await work.began.wait()
         await rig.rt.stop(0.0)
     assert f"Run {run.id} could not be released: the journal does not answer" in caplog.messages
@@ -191,8 +189,7 @@ async def left_by_the_dead(store: Store, rt: Runtime, run_id: str, lives: int) -
 
 async def test_a_run_that_was_taken_over_starts_afresh_with_its_next_commit() -> None:
     async with by_hand(script()) as (rt, store, motor):
-        thread = await rt.threads.create("worker")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "worker")
         await left_by_the_dead(store.inner, rt, run.id, 1)
         await motor.run_until_idle()
         [taken] = [unit for unit in store.units if isinstance(unit, Takeover)]
@@ -319,8 +316,7 @@ async def test_a_run_that_its_process_has_lost_and_claimed_again_has_survived_no
     work.go_on.set()
     async with by_hand(script(), work.tool) as (rt, store, motor):
         store.inner = Losing(store.inner, "fence", times=1)  # type: ignore[assignment]  # reads go through
-        thread = await rt.threads.create("worker")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "worker")
         await motor.run_until_idle()
         [again] = [unit for unit in store.committed if isinstance(unit, Takeover)]
         assert again.run.lives == 0
@@ -346,13 +342,12 @@ async def test_while_the_journal_fails_the_current_result_is_kept_and_written_la
 
     async with by_hand(script(), work) as (rt, store, motor):
         store.before = fail
-        thread = await rt.threads.create("worker")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "worker")
         await motor.run_until_idle()
         assert (await rt.runs.get(run.id)).status == "completed"
         assert ran == ["once"]
         assert faults == 0
-        assert_valid(await rt.threads.messages(thread.id))
+        assert_valid(await rt.threads.messages(run.thread_id))
 
 
 async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(url: str) -> None:
@@ -401,11 +396,10 @@ async def test_what_the_journal_cannot_hold_fails_its_run_and_not_the_thread(tmp
     app_ = tw.App(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=Hostile()))])
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/t.db")
     async with asyncio.timeout(30), app_.runtime(settings) as rt:
-        thread = await rt.threads.create("worker")
-        first = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        first = await ran(rt, "worker")
         assert first.status == "failed"
         assert "The journal cannot hold this" in (first.error or "")
-        second = await rt.runs.wait((await rt.threads.send(thread.id, "Again")).id)
+        second = await rt.runs.wait((await rt.threads.send(first.thread_id, "Again")).id)
         assert (second.status, second.output) == ("completed", "fine")
 
 
@@ -420,8 +414,7 @@ async def test_a_runtime_that_is_turned_by_hand_stands_still_by_itself() -> None
         asyncio.timeout(10),
         testing.by_hand(tw.App(agents=[tw.Agent("worker", prompt)])) as (rt, motor),
     ):
-        thread = await rt.threads.create("worker")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "worker")
         assert (await rt.runs.get(run.id)).status == "queued"
         await motor.run_until_idle()
         done = await rt.runs.get(run.id)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.runtime.talk import Talk, call, calls, opened, talking, until
-from tests.watched import Watched
+from tests.kit import Watched, call, calls
+from tests.runtime.talk import Talk, opened, talking, until
 from toolwright.core.errors import DefinitionError
 from toolwright.core.threads.event import Topic
 

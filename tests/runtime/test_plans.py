@@ -318,8 +318,7 @@ async def test_a_plan_fires_by_the_motor_of_a_served_app() -> None:
         {"text": "Planned."},
     ]
     async with running(ScriptedModel(turns), toolkit.tools, store=shared) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        await rig.run()
         home = (await rig.rt.agents.get("tester")).home_thread_id
         async with asyncio.timeout(10):
             async for event in rig.rt.events.follow(Topic(kind="thread", id=home), after=0):

@@ -66,8 +66,7 @@ def says_poison(unit: Unit) -> bool:
 
 async def begin(rig: Rig, results: Sequence[object]) -> tuple[str, Sequence[str]]:
     """Create a thread whose calls have received these late results, all at once. Return its events by name."""
-    thread = await rig.rt.threads.create("tester")
-    run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    run = await rig.run()
     calls = await rig.rt.calls.list(run_id=run.id)
     held = asyncio.Event()
 
@@ -80,7 +79,7 @@ async def begin(rig: Rig, results: Sequence[object]) -> tuple[str, Sequence[str]
         await rig.rt.calls.submit(run.id, call.id, result)  # type: ignore[arg-type]  # all are JSON
     rig.store.before = before
     held.set()
-    return thread.id, [f"tr:{call.id}" for call in calls]
+    return run.thread_id, [f"tr:{call.id}" for call in calls]
 
 
 async def settled(rig: Rig, thread_id: str) -> dict[str, InboxEvent]:
@@ -132,12 +131,11 @@ async def test_what_cannot_be_rendered_is_parked() -> None:
                 del unit.notice.content["toolName"]  # as an older version, or a bug, could have written it
 
         rig.store.after = spoil
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         first, second = await rig.rt.calls.list(run_id=run.id)
         await rig.rt.calls.submit(run.id, first.id, POISON)
         await rig.rt.calls.submit(run.id, second.id, "good")
-        await check(rig, thread.id, f"tr:{first.id}", [f"tr:{second.id}"])
+        await check(rig, run.thread_id, f"tr:{first.id}", [f"tr:{second.id}"])
         assert model.read == [['"good"']] or model.read[-1] == ['"good"']
 
 
@@ -205,31 +203,29 @@ async def test_a_message_is_not_tried_again_and_frees_the_events_beside_it() -> 
             if isinstance(unit, Claim):
                 await held.wait()
 
-        thread = await rig.rt.threads.create("tester")
-        first = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        first = await rig.run()
         [call] = await rig.rt.calls.list(run_id=first.id)
         rig.store.before = hold
-        mine = await rig.rt.threads.send(thread.id, "Hello")
+        mine = await rig.rt.threads.send(first.thread_id, "Hello")
         await rig.rt.calls.submit(first.id, call.id, POISON)
         held.set()
-        inbox = await settled(rig, thread.id)
+        inbox = await settled(rig, first.thread_id)
         assert (await rig.rt.runs.get(mine.id)).status == "failed"
         assert (inbox[f"tr:{call.id}"].status, inbox[f"tr:{call.id}"].attempts) == ("failed", 3)
-        view = await rig.store.inner.view(thread.id)
+        view = await rig.store.inner.view(first.thread_id)
         assert view is not None
         assert [m.content for m in view.messages if m.role == "user"] == ["Go", "Hello"]
-        assert_valid(await rig.transcript(thread.id))
+        assert_valid(await rig.transcript(first.thread_id))
 
 
 async def test_a_message_that_cannot_be_kept_does_not_hold_its_thread_up() -> None:
     async with running(Reader(0)) as rig:
         spoiled(rig, says_poison)
-        thread = await rig.rt.threads.create("tester")
-        bad = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, POISON)).id, 10)
+        bad = await rig.run(POISON)
         assert (bad.status, bad.output) == ("failed", None)
-        inbox = await settled(rig, thread.id)
+        inbox = await settled(rig, bad.thread_id)
         assert [event.status for event in inbox.values()] == ["failed"]
-        good = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        good = await rig.rt.runs.wait((await rig.rt.threads.send(bad.thread_id, "Go")).id, 10)
         assert good.status == "completed"
 
 
@@ -250,10 +246,9 @@ async def test_a_takeover_at_any_point_continues_the_count(n: int, when: str) ->
             if seen == n:
                 raise asyncio.CancelledError
 
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         calls = await rig.rt.calls.list(run_id=run.id)
-        thread_id, events = thread.id, [f"tr:{call.id}" for call in calls]
+        thread_id, events = run.thread_id, [f"tr:{call.id}" for call in calls]
         if when == "before":
             rig.store.before = rob
         else:

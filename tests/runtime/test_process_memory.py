@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
-from tests.runtime.talk import call
+from tests.kit import call, send_to
 from toolwright import testing
 
 pytestmark = pytest.mark.anyio
@@ -34,8 +34,7 @@ async def test_finished_runs_leave_no_object_behind(tmp_path: Path) -> None:
 
         async def batch() -> None:
             for _ in range(BATCH):
-                thread = await rt.threads.create("adder")
-                run = await rt.threads.send(thread.id, "Go")
+                run = await send_to(rt, "adder")
                 assert (await rt.runs.wait(run.id, 20)).status == "completed"
 
         await batch()

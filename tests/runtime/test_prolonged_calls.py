@@ -60,7 +60,6 @@ async def test_progress_of_a_function_does_not_prolong_its_call() -> None:
 
 async def result(rig: Rig) -> str:
     """Run the agent and return the result of its call."""
-    thread = await rig.rt.threads.create("tester")
-    run = await rig.rt.threads.send(thread.id, "Go")
+    run = await rig.send()
     assert (await rig.rt.runs.wait(run.id, 5_000)).status == "completed"
-    return (await rig.transcript(thread.id))[2].content
+    return (await rig.transcript(run.thread_id))[2].content

@@ -1,18 +1,17 @@
 """Prompts with an output: an agent's answer is validated and corrected; its tools are called as usual."""
 
 import json
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
 
 import toolwright as tw
+from tests.kit import Watched, ran
 from tests.runtime.rig import assert_valid, running
-from tests.watched import Watched
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.model import ModelRequest
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.testing import runtime
@@ -54,9 +53,8 @@ async def answered(
     """Return a run of an agent with that output, its messages, and its model."""
     model = Watched(turns)
     async with running(model, [look], prompt_options={"output": output}, **options) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
-        messages = [*await rig.transcript(thread.id)]
+        run = await rig.run()
+        messages = [*await rig.transcript(run.thread_id)]
     assert_valid(messages)
     return run, messages, model
 
@@ -127,20 +125,13 @@ async def test_an_output_may_be_null() -> None:
 
 
 async def test_messages_that_join_do_not_restart_the_count() -> None:
-    class Interrupted(Watched):
-        rt: Any = None
-        thread = ""
+    async def interrupt(_: ModelRequest) -> None:
+        if len(model.requests) < 3:
+            await rig.rt.threads.send(thread.id, f"And {len(model.requests)}?")
 
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            if len(self.requests) < 2:
-                await self.rt.threads.send(self.thread, f"And {len(self.requests)}?")
-            async for event in super().respond(request):
-                yield event
-
-    model = Interrupted([{"text": "No."}] * 9)
+    model = Watched([{"text": "No."}] * 9, interrupt)
     async with running(model, prompt_options={"output": CITY}) as rig:
         thread = await rig.rt.threads.create("tester")
-        model.rt, model.thread = rig.rt, thread.id
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
         assert run.status == "failed"
         assert len(model.requests) == 3
@@ -171,8 +162,7 @@ async def test_an_agent_that_takes_over_keeps_its_own_output() -> None:
         ),
     )
     async with runtime(tw.App(agents=[first, helper, scout])) as rt:
-        thread = await rt.threads.create("first")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 20)
+        run = await ran(rt, "first")
         assert (run.status, run.output) == ("completed", BERLIN)
 
 
@@ -188,8 +178,7 @@ async def test_the_output_of_a_child_is_the_result_of_its_call() -> None:
         "parent", tw.Prompt("parent", model=Watched([calls, {"text": "There."}]), tools=[{"name": "child"}])
     )
     async with runtime(tw.App(agents=[parent, child])) as rt:
-        thread = await rt.threads.create("parent")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 20)
+        run = await ran(rt, "parent")
         [call] = await rt.calls.list(run_id=run.id, status=())
         assert call.result == {"status": "success", "result": BERLIN}
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.kit import send_to
 from toolwright import testing
 from toolwright.runtime.context.context import RunContext
 from toolwright.testing import ScriptedModel
@@ -45,8 +46,7 @@ async def test_the_context_of_a_run_is_free_at_its_end(toolkits: list[str], coll
     prompt = tw.Prompt("boss", "Work.", model=ScriptedModel(CALLS), tools=[add, child.as_tool("Ask it.")])
     boss = tw.Agent("boss", prompt, toolkits=toolkits)
     async with testing.by_hand(tw.App(agents=[boss, child])) as (rt, motor):
-        thread = await rt.threads.create("boss")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "boss")
         await motor.run_until_idle()
         assert (await rt.runs.get(run.id)).output == "Done."
         gc.collect()

@@ -3,8 +3,8 @@
 import pytest
 
 import toolwright as tw
-from tests.runtime.talk import call, talking
-from tests.watched import Watched
+from tests.kit import Watched, call
+from tests.runtime.talk import talking
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 import toolwright as tw
-from tests.runtime.family_rig import DONE, RESUMABLE, call, home, model_of, worker
-from tests.watched import Watched
+from tests.kit import DONE, Watched, call, ran
+from tests.runtime.family_rig import RESUMABLE, home, model_of, worker
 from toolwright import testing
 from toolwright.core.errors import InvalidRequest
 
@@ -103,9 +103,8 @@ async def test_a_prompt_that_is_a_tool_gets_what_the_model_makes_of_its_argument
     boss = Watched([call("pass_on") if nested else call("work", task=task), DONE])
     agent = tw.Agent("boss", tw.Prompt("boss", "", model=boss, tools=["work", pass_on]))
     async with testing.runtime(tw.App(agents=[agent], prompts=[prompt])) as rt:
-        thread = await rt.threads.create("boss")
-        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
-        [told] = [each.content for each in await rt.threads.messages(thread.id) if each.role == "tool"]
+        run = await ran(rt, "boss")
+        [told] = [each.content for each in await rt.threads.messages(run.thread_id) if each.role == "tool"]
     if task == "sweep":
         [request] = inner.requests
         assert request.messages[-1].content == '{"task":"sweep","maxWords":50,"part":{"size":3}}'

@@ -137,8 +137,7 @@ async def test_a_stack_is_cut_in_its_middle() -> None:
 async def test_a_submitted_stack_is_cut_too() -> None:
     outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
     async with running(script("outside"), [outside], settings=LIMIT) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         while not (open_calls := await rig.rt.calls.list()):  # noqa: ASYNC110 - a commit of the store sets no event
             await asyncio.sleep(0)
         result = tw.ToolResult.fail("No.", stack="x" * 5_000)
@@ -147,7 +146,7 @@ async def test_a_submitted_stack_is_cut_too() -> None:
         settled = await rig.rt.calls.get(open_calls[0].id)
         assert settled.result is not None
         assert len(str(settled.result["stack"])) <= 1_024
-        assert len(str((await rig.transcript(thread.id))[2].stack)) <= 1_024
+        assert len(str((await rig.transcript(run.thread_id))[2].stack)) <= 1_024
 
 
 async def test_a_stack_within_the_limit_is_left_as_it_is() -> None:

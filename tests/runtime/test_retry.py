@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
+from tests.kit import ran
 from tests.runtime.rig import assert_valid, running
 from toolwright.core.errors import (
     NotFailed,
@@ -77,8 +78,7 @@ async def test_it_goes_on_behind_its_last_step_and_repeats_no_call() -> None:
 async def test_one_of_many_retries_at_once_is_taken() -> None:
     turns = Turns(DOWN, {"text": "There."})
     async with running(turns.model) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         answers = await asyncio.gather(*[rig.rt.runs.retry(run.id) for _ in range(5)], return_exceptions=True)
         assert len([each for each in answers if not isinstance(each, BaseException)]) == 1
         assert all(isinstance(each, NotFailed) for each in answers if isinstance(each, BaseException))
@@ -88,8 +88,7 @@ async def test_one_of_many_retries_at_once_is_taken() -> None:
 
 async def test_a_retried_run_can_fail_and_be_retried_again() -> None:
     async with running(Turns(DOWN, DOWN, {"text": "There."}).model) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         for expected in ("failed", "completed"):
             await rig.rt.runs.retry(run.id)
             assert (await rig.rt.runs.wait(run.id, 10)).status == expected
@@ -103,8 +102,7 @@ async def test_an_agent_whose_answers_broke_their_schema_is_told_to_answer_again
     bad = {"json": {"total": "x"}}
     turns = Turns(bad, bad, bad, bad, {"json": {"total": 3}})
     async with running(turns.model, prompt_options={"output": Sum}) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Add")).id, 10)
+        run = await rig.run("Add")
         assert (run.status, run.error_code, len(turns.asked)) == ("failed", "output", 3)
         await rig.rt.runs.retry(run.id)
         run = await rig.rt.runs.wait(run.id, 10)
@@ -115,8 +113,7 @@ async def test_an_agent_whose_answers_broke_their_schema_is_told_to_answer_again
 
 async def test_a_stream_of_a_retried_run_goes_to_its_last_end() -> None:
     async with running(Turns(DOWN, {"text": "There."}).model) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert [type(each) async for each in rig.rt.runs.stream(run.id)] == [tw.RunDone]
         await rig.rt.runs.retry(run.id)
         for _ in range(2):  # possibly while it continues, and after it has finished
@@ -130,9 +127,8 @@ async def test_a_stream_of_a_retried_run_goes_to_its_last_end() -> None:
 async def test_what_cannot_be_retried_is_reported_and_stays_as_it_is() -> None:
     async with running(Turns(DOWN, {"text": "Hi."}, DOWN, {"text": "Bye."}).model) as rig:
         rt = rig.rt
-        thread = await rt.threads.create("tester")
-        failed = await rt.runs.wait((await rt.threads.send(thread.id, "One")).id, 10)
-        later = await rt.runs.wait((await rt.threads.send(thread.id, "Two")).id, 10)
+        failed = await ran(rt, "tester", "One")
+        later = await rt.runs.wait((await rt.threads.send(failed.thread_id, "Two")).id, 10)
         with pytest.raises(RunOver, match="has continued with a later run"):
             await rt.runs.retry(failed.id)
         with pytest.raises(NotFailed, match="is completed: only a failed run can be retried"):
@@ -140,7 +136,7 @@ async def test_what_cannot_be_retried_is_reported_and_stays_as_it_is() -> None:
         with pytest.raises(NotFound, match="There is no run 'nope'"):
             await rt.runs.retry("nope")
         assert (await rt.runs.get(failed.id)) == failed
-        assert (await rt.threads.get(thread.id)).status == "idle"
+        assert (await rt.threads.get(failed.thread_id)).status == "idle"
 
 
 async def test_a_child_whose_session_has_ended_permanently_is_not_retried_alone() -> None:
@@ -148,8 +144,7 @@ async def test_a_child_whose_session_has_ended_permanently_is_not_retried_alone(
     helper = tw.Agent("helper", instructions="Help.", model=turns.model)
     boss = tw.Agent("boss", instructions="Ask.", model=turns.model, tools=[helper.as_tool("Helps.")])
     async with running(turns.model, agents=[boss, helper]) as rig:
-        thread = await rig.rt.threads.create("boss")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await ran(rig.rt, "boss")
         assert run.output == "No help."
         [child] = [each for each in await rig.rt.runs.list() if each.status == "failed"]
         with pytest.raises(ThreadTerminated, match="The session of the thread"):
@@ -160,8 +155,7 @@ async def test_a_run_of_a_deleted_agent_asks_no_model_again() -> None:
     turns = Turns(DOWN, {"text": "Too late."})
     async with running(turns.model) as rig:
         await rig.rt.agents.save("ranger", {"agent": {"system": "Be."}})
-        thread = await rig.rt.threads.create("ranger")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await ran(rig.rt, "ranger")
         assert run.status == "failed"
         await rig.rt.agents.delete("ranger")
         await rig.rt.runs.retry(run.id)

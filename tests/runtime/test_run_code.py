@@ -6,6 +6,7 @@ import pytest
 
 import toolwright as tw
 from tests.behaviour.marks import requirement
+from tests.kit import call
 from tests.runtime.rig import running
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.state.memory import MemoryState
@@ -13,10 +14,6 @@ from toolwright.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("deno")]
 DONE: dict[str, object] = {"text": "Done."}
-
-
-def calling(name: str) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": {}}]}
 
 
 @requirement("S0-1-5")
@@ -34,10 +31,9 @@ async def test_a_handler_runs_code_that_calls_a_tool_of_the_run() -> None:
         outcome = await state.run_code(source, imports={"sum": sum_of})
         return {"status": outcome.status, "result": outcome.result}
 
-    async with running(ScriptedModel([calling("work"), DONE]), [add, work]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
-        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+    async with running(ScriptedModel([call("work"), DONE]), [add, work]) as rig:
+        run = await rig.run()
+        [answer] = [m for m in await rig.transcript(run.thread_id) if m.role == "tool"]
         assert answer.content == '{"status":"success","result":6}'
         made = await rig.rt.calls.list(run_id=run.id, status=["done"])
         assert [call.name for call in made] == ["work", "add"]
@@ -58,9 +54,8 @@ async def test_code_ends_with_its_run() -> None:
         await state.run_code(source, {"imports": {"tell": tell}})
         return ""
 
-    async with running(ScriptedModel([calling("work")]), [work], abort_grace=0.1) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+    async with running(ScriptedModel([call("work")]), [work], abort_grace=0.1) as rig:
+        run = await rig.send()
         await begun.wait()
         await rig.rt.runs.cancel(run.id)
         assert (await rig.rt.runs.wait(run.id, 20)).status == "cancelled"
@@ -81,11 +76,10 @@ async def test_a_host_function_that_exits_ends_neither_the_run_nor_the_server(la
         outcome = await state.run_code(source, language=language, imports={"leave": leave})
         return f"{outcome.status}: {outcome.error}"
 
-    async with running(ScriptedModel([calling("work"), DONE]), [work]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
+    async with running(ScriptedModel([call("work"), DONE]), [work]) as rig:
+        run = await rig.run()
         assert run.status == "completed"
-        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+        [answer] = [m for m in await rig.transcript(run.thread_id) if m.role == "tool"]
         assert answer.content == "error: 3"
 
 
@@ -94,10 +88,9 @@ async def test_an_invalid_option_is_an_error_of_the_call() -> None:
     async def work(state: tw.ThreadState) -> str:
         return str(await state.run_code("1", language="cobol"))
 
-    async with running(ScriptedModel([calling("work"), DONE]), [work]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 20)
-        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+    async with running(ScriptedModel([call("work"), DONE]), [work]) as rig:
+        run = await rig.run()
+        [answer] = [m for m in await rig.transcript(run.thread_id) if m.role == "tool"]
         assert "cobol" in answer.content
     with pytest.raises(InvalidRequest, match="give it a sandbox"):
         MemoryState().run_code("1")

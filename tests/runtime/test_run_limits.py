@@ -1,18 +1,17 @@
 """Limits of a run that its agent declares: steps and seconds, and how a run reports that it has reached one."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 import toolwright as tw
+from tests.kit import Watched, call, hang
 from toolwright.core.errors import DefinitionError
-from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
-LOOK: dict[str, object] = {"calls": [{"name": "look", "args": {}}]}
+LOOK = call("look")
 
 
 async def look() -> str:
@@ -24,17 +23,6 @@ async def look_long() -> str:
     """Look, for longer than the run may take."""
     await asyncio.sleep(0.06)
     return "nothing"
-
-
-class Silent:
-    """A model that never answers."""
-
-    name = "silent"
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        await asyncio.Event().wait()
-        raise AssertionError("it never answers")
-        yield
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -60,17 +48,19 @@ async def test_max_seconds_ends_a_run_between_its_steps(caplog: pytest.LogCaptur
 
 
 async def test_max_seconds_ends_an_answer_that_takes_too_long() -> None:
-    result = await tw.run(tw.Agent("slow", model=Silent(), max_seconds=0.05), "Go.")
+    result = await tw.run(tw.Agent("slow", model=Watched(before=hang), max_seconds=0.05), "Go.")
     assert (result.status, result.stop_reason) == ("completed", "max_seconds")
 
 
 async def test_a_child_that_reaches_its_time_limit_is_an_error_for_its_caller() -> None:
-    child = tw.Agent("slow", model=Silent(), max_seconds=0.05, expose_as_tool=True, tool_description="Slow.")
-    turns: list[object] = [{"calls": [{"name": "slow", "args": {"message": "Go."}}]}, {"text": "Well."}]
+    child = tw.Agent(
+        "slow", model=Watched(before=hang), max_seconds=0.05, expose_as_tool=True, tool_description="Slow."
+    )
+    turns = [call("slow", message="Go."), {"text": "Well."}]
     boss = tw.Agent("boss", model=ScriptedModel(turns), tools=[tw.SubagentToolConfig(name="slow")])
-    [call] = (await tw.run("boss", "Go.", app=tw.App(agents=[boss, child]))).calls
-    assert call.result is not None
-    assert (call.result.error_code, call.result.status) == ("max_seconds", "error")
+    [made] = (await tw.run("boss", "Go.", app=tw.App(agents=[boss, child]))).calls
+    assert made.result is not None
+    assert (made.result.error_code, made.result.status) == ("max_seconds", "error")
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

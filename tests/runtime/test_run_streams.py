@@ -7,6 +7,7 @@ from contextlib import aclosing
 import pytest
 
 import toolwright as tw
+from tests.kit import call, send_to
 from toolwright.core.errors import NotFound
 from toolwright.core.model import AttemptStarted, ModelEvent, ModelRequest, ModelResponse, TextDelta
 from toolwright.runtime.runtime import Runtime
@@ -31,10 +32,6 @@ async def twice(state: tw.ThreadState) -> str:
     return str((await state.invoke_tool("echo", {"text": "inner"})).result)
 
 
-def calling(name: str, **args: object) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": args}]}
-
-
 def agent(*turns: object) -> tw.App:
     poet = tw.Prompt(
         "poet",
@@ -48,8 +45,7 @@ def agent(*turns: object) -> tw.App:
 
 
 async def events_of(rt: Runtime, text: str = "Go.", *, late: bool = False) -> list[tw.RunEvent]:
-    thread = await rt.threads.create("agent")
-    run = await rt.threads.send(thread.id, text)
+    run = await send_to(rt, "agent", text)
     if late:
         await rt.runs.wait(run.id, 20)
     async with aclosing(rt.runs.stream(run.id)) as events:
@@ -131,7 +127,7 @@ async def test_a_burst_that_is_longer_than_a_delta_leaves_no_gap() -> None:
 
 @pytest.mark.parametrize("late", [False, True], ids=["live", "afterwards"])
 async def test_long_answers_arguments_and_results_come_whole(late: bool) -> None:
-    async with runtime(agent(calling("echo", text=LONG), {"text": LONG})) as rt:
+    async with runtime(agent(call("echo", text=LONG), {"text": LONG})) as rt:
         events = await events_of(rt, late=late)
     assert told(events) == LONG
     [started] = [each for each in events if isinstance(each, tw.CallStarted)]
@@ -144,7 +140,7 @@ async def test_long_answers_arguments_and_results_come_whole(late: bool) -> None
 
 
 async def test_files_errors_and_progress_of_calls() -> None:
-    turns = calling("echo", text="file"), calling("echo", text=3), calling("nobody"), {"text": "Done."}
+    turns = call("echo", text="file"), call("echo", text=3), call("nobody"), {"text": "Done."}
     async with runtime(agent(*turns)) as rt:
         events = await events_of(rt)
     first, second, third = [each for each in events if isinstance(each, tw.CallDone)]
@@ -157,7 +153,7 @@ async def test_files_errors_and_progress_of_calls() -> None:
 
 
 async def test_what_prompt_tools_say_is_not_the_agents_text_and_their_calls_are_reported() -> None:
-    async with runtime(agent(calling("poet", message="Write."), calling("twice"), {"text": "Done."})) as rt:
+    async with runtime(agent(call("poet", message="Write."), call("twice"), {"text": "Done."})) as rt:
         events = await events_of(rt)
     assert told(events) == "Done."
     names = [each.name for each in events if isinstance(each, tw.CallStarted)]
@@ -200,11 +196,10 @@ async def test_the_result_of_a_run_that_goes_on_is_what_there_is_so_far() -> Non
             "executionType": "external",
         }
     )
-    model = ScriptedModel([calling("book"), {"text": "Booked."}])
+    model = ScriptedModel([call("book"), {"text": "Booked."}])
     app = tw.App(agents=[tw.Agent("agent", model=model, tools=[outside])])
     async with runtime(app) as rt:
-        thread = await rt.threads.create("agent")
-        run = await rt.threads.send(thread.id, "Go.")
+        run = await send_to(rt, "agent", "Go.")
         async with aclosing(rt.runs.stream(run.id)) as events:
             async for event in events:
                 if isinstance(event, tw.CallWaiting):

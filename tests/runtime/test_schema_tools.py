@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.kit import ran
 from toolwright.core.errors import DefinitionError
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.event import Topic
@@ -48,8 +49,7 @@ async def called(registry: tw.Registry, args: dict[str, Any]) -> tuple[Call, lis
         registry=registry,
     )
     async with runtime(app) as rt:
-        thread = await rt.threads.create("reader")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "This is the best!")).id, 20)
+        run = await ran(rt, "reader", "This is the best!")
         assert (run.status, run.output) == ("completed", "Done.")
         [call] = await rt.calls.list(run_id=run.id, status=())
         events = await rt.events.list(Topic(kind="run", id=run.id))

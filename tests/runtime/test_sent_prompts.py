@@ -8,15 +8,14 @@ import pytest
 
 import toolwright as tw
 from tests import journals
+from tests.kit import Watched, call
 from tests.printed import SUMMARY
 from tests.runtime.narrow import sent_messages
 from tests.runtime.rig import running
 from tests.runtime.solving import DONE, TEXT, TOOL, greet, greeting, said
-from tests.runtime.talk import call
 from tests.runtime.test_context_window import Narrow, check_pairs, echo
 from tests.runtime.test_loop import calling
 from tests.runtime.test_spaces import calls, house
-from tests.watched import Watched
 from toolwright import testing
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.core.errors import NotFound

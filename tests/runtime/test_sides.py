@@ -6,15 +6,10 @@ from typing import Any
 import pytest
 
 import toolwright as tw
-from tests.runtime.talk import assert_answered, call, calls, heard, says, talking
-from tests.watched import Watched
+from tests.kit import Watched, add, call, calls
+from tests.runtime.talk import assert_answered, heard, says, talking
 
 pytestmark = pytest.mark.anyio
-
-
-@tw.tool(description="Add.")
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 @tw.tool(description="Finish.")

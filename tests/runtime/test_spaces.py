@@ -15,6 +15,7 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
+from tests.kit import Watched, raising
 from tests.runtime.narrow import prompt_of
 from toolwright.core.errors import (
     AlreadyExists,
@@ -26,7 +27,7 @@ from toolwright.core.errors import (
 from toolwright.core.journal.space_effects import DropSpace
 from toolwright.core.journal.units import Apply
 from toolwright.core.json_value import JSON
-from toolwright.core.model import ModelEvent, ModelRequest
+from toolwright.core.model import ModelRequest
 from toolwright.core.spaces import SpaceMessage
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
@@ -164,16 +165,8 @@ async def test_an_agent_hears_enters_and_speaks() -> None:
 
 @requirement("S3-5.1-3")
 async def test_what_it_reads_at_every_step_is_what_is_there() -> None:
-    told: list[str] = []
-
-    class Listening(ScriptedModel):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            told.append(prompt_of(request))
-            async for event in super().respond(request):
-                yield event
-
     goal = {"name": "set_goals", "args": {"goals": [{"description": "Be kind"}]}}
-    model = Listening([calls(ENTER), calls(goal), {"text": "Done."}])
+    model = Watched([calls(ENTER), calls(goal), {"text": "Done."}])
     agent = tw.Agent(
         "host", tw.Prompt("h", "You host.", model=model, tools=[CHART]), toolkits=["spaces", "mind"]
     )
@@ -182,7 +175,7 @@ async def test_what_it_reads_at_every_step_is_what_is_there() -> None:
         await rt.spaces.create("Tea", id="tea", description="For tea", members=[husam.id, "host"])
         await rt.spaces.say("tea", husam.id, "Hi")
         await motor.run_until_idle()
-    first, second, third = told
+    first, second, third = map(prompt_of, model.requests)
     assert first.startswith(f"You host.\n\nYou are host (entityId: {agent.entity_id}).")
     assert "Tea (private, spaceId: tea): For tea. Husam (human), host (agent)" in first
     assert "You have not entered a space." in first and "displayChart" in first and "call skip" in first
@@ -397,17 +390,11 @@ async def test_an_answer_in_another_space_tells_where_it_came_from() -> None:
 
 
 async def test_what_waits_for_the_next_run_is_reported_in_one_line_on_request() -> None:
-    told: list[str] = []
+    async def interrupt(_: ModelRequest) -> None:
+        model.before = None
+        await rt.spaces.say("tea", husam.id, "And sugar")
 
-    class Interrupted(ScriptedModel):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            told.append(prompt_of(request))
-            if len(told) == 1:
-                await rt.spaces.say("tea", husam.id, "And sugar")
-            async for event in super().respond(request):
-                yield event
-
-    model = Interrupted([calls(ENTER), {"text": "Done."}])
+    model = Watched([calls(ENTER), {"text": "Done."}], interrupt)
     agent = tw.Agent("host", tw.Prompt("h", model=model), toolkits=["spaces"], inbox_preview=True)
     async with journals.by_hand(tw.App(agents=[agent])) as (rt, motor):
         husam = await rt.entities.create(external_id="husam", display_name="Husam")
@@ -416,7 +403,7 @@ async def test_what_waits_for_the_next_run_is_reported_in_one_line_on_request() 
         await motor.run_until_idle()
         runs = await rt.runs.list()
     line = '1 new event waits in your inbox for your next run, the first: [Husam: "And sugar"]'
-    assert [line in one for one in told] == [False, True, False, False]
+    assert [line in prompt_of(each) for each in model.requests] == [False, True, False, False]
     assert [run.status for run in runs] == ["completed", "completed"]
 
 
@@ -636,18 +623,12 @@ async def test_an_agent_that_enters_no_space_is_shown_as_working_where_it_was_sp
         assert await presence(made, "hall") == []
 
 
-class Broken:
-    """A model that cannot be called."""
-
-    name = "broken"
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        raise RuntimeError("broken")
-        yield
-
-
 async def test_an_agent_whose_run_fails_is_no_longer_shown_as_working() -> None:
-    host = tw.Agent("host", tw.Prompt("host", "You host.", model=Broken()), toolkits=["memory"])
+    host = tw.Agent(
+        "host",
+        tw.Prompt("host", "You host.", model=Watched(before=raising(RuntimeError("broken")))),
+        toolkits=["memory"],
+    )
     async with journals.by_hand(tw.App(agents=[host])) as (rt, motor):
         husam = await rt.entities.create(external_id="husam")
         await rt.spaces.create("Tea", id="tea", members=[husam.id, "host"])

@@ -8,8 +8,9 @@ import pytest
 
 import toolwright
 import toolwright as tw
+from tests.kit import call
 from tests.runtime.rig import running
-from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.json_value import dumps
 from toolwright.core.threads.event import BUILT_IN, Topic
 from toolwright.core.threads.run import RunStatus
 from toolwright.testing import ScriptedModel
@@ -17,10 +18,6 @@ from toolwright.testing import ScriptedModel
 pytestmark = pytest.mark.anyio
 
 BAD: Any = None  # a value that a user can pass anyway
-
-
-def calling(name: str) -> JSONObject:
-    return {"calls": [{"name": name, "args": {}}]}
 
 
 @tw.tool(description="Say much.")
@@ -43,11 +40,10 @@ async def half(state: tw.ThreadState) -> str:
 
 
 async def test_a_large_event_keeps_its_id_and_says_that_it_is_cut() -> None:
-    model = ScriptedModel([calling("large"), {"text": "done"}])
+    model = ScriptedModel([call("large"), {"text": "done"}])
     async with running(model, [large]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        events = await rig.rt.events.list(Topic(kind="thread", id=thread.id))
+        run = await rig.run()
+        events = await rig.rt.events.list(Topic(kind="thread", id=run.thread_id))
         mine = [event.payload for event in events if event.type == "mine"]
         call_id = mine[0]["toolCallId"]
         assert mine == [
@@ -59,12 +55,13 @@ async def test_a_large_event_keeps_its_id_and_says_that_it_is_cut() -> None:
 
 @pytest.mark.parametrize("made", [nameless, half])
 async def test_an_invalid_type_of_an_event_is_the_calls_error(made: tw.Tool) -> None:
-    model = ScriptedModel([calling(made.name), {"text": "done"}])
+    model = ScriptedModel([call(made.name), {"text": "done"}])
     async with running(model, [made]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert (run.status, run.output) == ("completed", "done")
-        assert "The type of an event must be non-empty text" in (await rig.transcript(thread.id))[2].content
+        assert (
+            "The type of an event must be non-empty text" in (await rig.transcript(run.thread_id))[2].content
+        )
 
 
 @pytest.mark.parametrize("kind", sorted(BUILT_IN))
@@ -74,11 +71,10 @@ async def test_the_runtimes_own_events_cannot_be_emitted(kind: str) -> None:
         state.emit(kind, {"status": "completed"})
         return "pretended"
 
-    model = ScriptedModel([calling("pretend"), {"text": "done"}])
+    model = ScriptedModel([call("pretend"), {"text": "done"}])
     async with running(model, [pretend]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        said = (await rig.transcript(thread.id))[2].content
+        run = await rig.run()
+        said = (await rig.transcript(run.thread_id))[2].content
         assert f"Events of the type '{kind}' are reserved for the runtime. Choose another type." in said
 
 
@@ -88,10 +84,9 @@ async def test_a_name_beside_those_of_the_runtime_can_be_emitted() -> None:
         state.emit("run.halfway")
         return "told"
 
-    async with running(ScriptedModel([calling("tell"), {"text": "done"}]), [tell]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        events = await rig.rt.events.list(Topic(kind="thread", id=thread.id))
+    async with running(ScriptedModel([call("tell"), {"text": "done"}]), [tell]) as rig:
+        run = await rig.run()
+        events = await rig.rt.events.list(Topic(kind="thread", id=run.thread_id))
         assert "run.halfway" in [event.type for event in events]
         assert {event.type for event in events} - {"run.halfway"} <= BUILT_IN
 

@@ -9,6 +9,7 @@ import pytest
 
 import toolwright as tw
 from tests.databases import sqlite_journal
+from tests.kit import calls
 from tests.runtime.rig import Rig, running
 from toolwright.core.errors import InvalidJSON, InvalidRequest
 from toolwright.core.journal.store import Store
@@ -188,18 +189,13 @@ WRONG: dict[str, tuple[Wrong, str]] = {
 }
 
 
-def calling(*names: str) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": {}} for name in names]}
-
-
 async def told(rig: Rig) -> str:
     """Return the result of the model's first call."""
-    thread = await rig.rt.threads.create("tester")
-    run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    run = await rig.run()
     assert (run.status, run.output) == ("completed", "Done.")
-    messages = await rig.transcript(thread.id)
+    messages = await rig.transcript(run.thread_id)
     assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
-    assert await rig.rt.threads.env(thread.id) == {} and await rig.rt.files.list(thread.id) == []
+    assert await rig.rt.threads.env(run.thread_id) == {} and await rig.rt.files.list(run.thread_id) == []
     return messages[2].content
 
 
@@ -216,7 +212,7 @@ async def test_what_is_handed_over_wrongly_is_refused_at_once(case: str, tmp_pat
             await wrong(state)
         return "refused"
 
-    async with running(ScriptedModel([calling("work"), {"text": "Done."}]), [work], store=store) as rig:
+    async with running(ScriptedModel([calls("work"), {"text": "Done."}]), [work], store=store) as rig:
         assert await told(rig) == "refused"
 
 
@@ -235,7 +231,7 @@ async def test_a_plain_function_is_told_that_it_cannot_run_code() -> None:
         state.run_code("1")
         return ""
 
-    async with running(ScriptedModel([calling("work"), {"text": "Done."}]), [work]) as rig:
+    async with running(ScriptedModel([calls("work"), {"text": "Done."}]), [work]) as rig:
         assert "Code can only be run from an async handler" in await told(rig)
 
 
@@ -252,7 +248,7 @@ async def test_a_value_is_kept_as_it_was_given() -> None:
         found.append(await state.get_value("k" * 200))
         return "kept"
 
-    async with running(ScriptedModel([calling("work"), {"text": "Done."}]), [work]) as rig:
+    async with running(ScriptedModel([calls("work"), {"text": "Done."}]), [work]) as rig:
         assert await told(rig) == "kept"
     assert found == [{"list": [1]}]
 
@@ -269,5 +265,5 @@ async def test_a_message_refused_for_its_text_leaves_no_file() -> None:
         await asyncio.sleep(0)
         return "refused"
 
-    async with running(ScriptedModel([calling("work"), {"text": "Done."}]), [work]) as rig:
+    async with running(ScriptedModel([calls("work"), {"text": "Done."}]), [work]) as rig:
         assert await told(rig) == "refused"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import toolwright as tw
 from tests.databases import stores
+from tests.kit import Watched, call, calls, ran
 from tests.runtime.rig import Rig, running
-from tests.runtime.talk import Talk, call, calls, opened
-from tests.watched import Watched
+from tests.runtime.talk import Talk, opened
 from toolwright import testing
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.child_effects import SetValue
@@ -501,12 +501,11 @@ async def test_a_run_that_another_process_takes_over_goes_on_with_the_state(tmp_
     )
     async with stores("sqlite", tmp_path) as store:
         async with running(Watched([answer, DONE]), tools, store=store) as rig:
-            thread = await rig.rt.threads.create("tester")
-            sent = await rig.rt.threads.send(thread.id, "Go")
+            sent = await rig.send()
             await begun.wait()
         async with running(Watched([answer, DONE]), tools, store=store) as rig:
             assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
-            assert await state_of(rig, thread.id) == {None: {"a": ["first", 1, 2]}}
+            assert await state_of(rig, sent.thread_id) == {None: {"a": ["first", 1, 2]}}
     assert values == [["first"], ["first"], ["first", 1]]
 
 
@@ -516,14 +515,13 @@ async def test_a_result_from_outside_is_written_when_the_run_answers_the_call() 
     handled = Handled.of()
     turns = [calls(call("ask"), call("show", value="†state.a")), note("†state.a", 1), call("ask"), DONE]
     async with running(Watched(turns), [NOTE, ask, *handled.tools]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        sent = await rig.rt.threads.send(thread.id, "Go")
-        talk = Talk(rig.rt, thread.id)
+        sent = await rig.send()
+        talk = Talk(rig.rt, sent.thread_id)
         answers: list[JSON] = [{"said": "yes"}, "late"]
         for answer in answers:
             await rig.rt.calls.submit(sent.id, await opened(talk), answer)
         assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
-        assert (await state_of(rig, thread.id), handled.values) == (
+        assert (await state_of(rig, sent.thread_id), handled.values) == (
             {None: {"a": 1}},
             [{"b": {"said": "yes"}}],
         )
@@ -640,12 +638,11 @@ async def test_what_a_handler_has_set_is_not_written_by_a_call_within_it() -> No
     script = [{"calls": [{"name": "both"}]}, DONE]
     prompt = tw.Prompt("a", model=Watched(script), tools=["both", "note"])
     async with testing.runtime(tw.App(agents=[tw.Agent("a", prompt)], registry=registry)) as rt:
-        thread = await rt.threads.create("a")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 20)
+        run = await ran(rt, "a")
         rows = {
             row.name: row for row in await rt.calls.list(run_id=run.id, status=()) if row.parent_id is None
         }
         result = rows["both"].result
         assert result is not None and result["result"] == ["state_write", "success"]
         store: Any = getattr(rt, "_store")  # noqa: B009 - pyright forbids direct access
-        assert await store.children.values(thread.id) == {"kept": "[1]", "other": "[2]"}
+        assert await store.children.values(run.thread_id) == {"kept": "[1]", "other": "[2]"}

@@ -109,6 +109,5 @@ class Flooding:
 async def test_a_long_answer_is_read_with_pauses_in_which_others_run() -> None:
     model = Flooding()
     async with running(model) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 100)
+        run = await rig.run()
     assert (run.status, model.was_paused) == ("completed", True)

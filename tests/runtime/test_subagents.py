@@ -14,20 +14,9 @@ import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on
-from tests.runtime.family_rig import (
-    DONE,
-    RESUMABLE,
-    Config,
-    call,
-    create,
-    home,
-    journal,
-    model_of,
-    until,
-    worker,
-)
+from tests.kit import DONE, Watched, call, hanging, ran, send_to
+from tests.runtime.family_rig import RESUMABLE, Config, create, home, journal, model_of, until, worker
 from tests.runtime.kin import kin
-from tests.watched import Watched
 from toolwright import testing
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.journal.child_effects import Spawn, Speak
@@ -616,13 +605,7 @@ def _valid(messages: Sequence[Message]) -> None:
 @pytest.mark.parametrize("blocking", [True, False])
 @pytest.mark.idle_clock
 async def test_cancelling_a_parent_cancels_its_children_and_theirs(blocking: bool) -> None:
-    begun = asyncio.Event()
-
-    @tw.tool(description="Never ends.")
-    async def work() -> str:
-        begun.set()
-        await asyncio.Event().wait()
-        return ""
+    work, begun = hanging("work")
 
     deep = tw.Agent(
         "deep", tw.Prompt("deep", model=testing.ScriptedModel([call("work")]), tools=[work]),
@@ -646,31 +629,24 @@ async def test_cancelling_a_parent_cancels_its_children_and_theirs(blocking: boo
         "boss", model=testing.ScriptedModel(turns), tools=[wait, {"name": "worker", "blocking": blocking}]
     )
     async with journals.runtime(tw.App(agents=[tw.Agent("boss", boss), middle, deep])) as rt:
-        thread = await rt.threads.create("boss")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "boss")
         await begun.wait()
         await rt.runs.cancel(run.id)
         assert (await rt.runs.wait(run.id, 10)).status == "cancelled"
-        [child] = await rt.threads.children(thread.id)
+        [child] = await rt.threads.children(run.thread_id)
         [grandchild] = await rt.threads.children(child.id)
         for one in (child, grandchild):
             [ended] = await rt.runs.list(thread_id=one.id)
             assert (await rt.runs.wait(ended.id, 20)).status == "cancelled"
             _valid(await rt.threads.messages(one.id))
-        _valid(await rt.threads.messages(thread.id))
-        assert await journal(rt).inbox(thread.id, 10, 1) == []
-        assert [r.id for r in await rt.runs.list(thread_id=thread.id)] == [run.id]
+        _valid(await rt.threads.messages(run.thread_id))
+        assert await journal(rt).inbox(run.thread_id, 10, 1) == []
+        assert [r.id for r in await rt.runs.list(thread_id=run.thread_id)] == [run.id]
 
 
 @pytest.mark.idle_clock
 async def test_a_child_that_is_cancelled_by_itself_is_an_error_of_the_call() -> None:
-    begun = asyncio.Event()
-
-    @tw.tool(description="Never ends.")
-    async def work() -> str:
-        begun.set()
-        await asyncio.Event().wait()
-        return ""
+    work, begun = hanging("work")
 
     async with home(worker([call("work")], [work]), {}, [call("worker", message="Do"), DONE]) as at:
         thread = await at.thread()
@@ -698,9 +674,8 @@ async def test_the_child_of_a_prompt_tool_is_a_child_of_the_thread() -> None:
     )
     app = tw.App(agents=[tw.Agent("boss", boss), worker([DONE])], prompts=[asking])
     async with journals.runtime(app) as rt:
-        thread = await rt.threads.create("boss")
-        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
-        told = [m.content for m in await rt.threads.messages(thread.id) if m.role == "tool"]
+        run = await ran(rt, "boss")
+        told = [m.content for m in await rt.threads.messages(run.thread_id) if m.role == "tool"]
         assert (json.loads(told[0])["text"], told[1]) == ("Asked.", "1 there")
 
 
@@ -713,9 +688,8 @@ async def test_the_child_of_one_side_is_seen_by_the_other() -> None:
     )
     pair = tw.Agent("pair", type="dual_ai", side_a=asks, side_b=makes, max_session_turns=2)
     async with journals.runtime(tw.App(agents=[pair, worker([DONE])])) as rt:
-        thread = await rt.threads.create("pair")
-        await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
-        told = [m.content for m in await rt.threads.messages(thread.id) if m.tool_name == "count"]
+        run = await ran(rt, "pair")
+        told = [m.content for m in await rt.threads.messages(run.thread_id) if m.tool_name == "count"]
         assert told == ["1 there"]
 
 
@@ -920,10 +894,9 @@ async def test_a_child_that_has_just_become_busy_keeps_its_own_end(store: OpenSt
                 overtaken.append((await rig.rt.threads.send(child.id, "From outside")).id)
 
         rig.store.before = overtake
-        thread = await rig.rt.threads.create("boss")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await ran(rig.rt, "boss")
         assert (run.output, len(overtaken)) == ("Done.", 1)
-        answer = [m for m in await rig.transcript(thread.id) if m.role == "tool"][-1]
+        answer = [m for m in await rig.transcript(run.thread_id) if m.role == "tool"][-1]
         busy = "is now busy. Send the message again." in answer.content
         assert busy or json.loads(answer.content)["status"] == "idle"  # it can be idle again by then
         assert (await rig.rt.runs.wait(overtaken[0], 10)).status == "completed"

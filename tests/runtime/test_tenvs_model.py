@@ -7,7 +7,8 @@ import pytest
 from pydantic import BaseModel
 
 import toolwright as tw
-from tests.runtime.family_rig import DONE, call, worker
+from tests.kit import DONE, call, ran
+from tests.runtime.family_rig import worker
 from tests.runtime.test_entry_limit import InTurn
 from toolwright import testing
 
@@ -49,8 +50,7 @@ async def test_tenvs_have_the_properties_and_methods_of_the_declared_model() -> 
     model = testing.ScriptedModel([call("look"), DONE])
     app = tw.App(agents=[tw.Agent("desk", instructions="", model=model, tools=[look])])
     async with testing.runtime(app) as rt:
-        thread = await rt.threads.create("desk", tenvs=TENVS)
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 10)
+        run = await ran(rt, "desk", tenvs=TENVS)
         [made] = (await rt.runs.result(run.id)).calls
     assert made.result is not None
     assert made.result.result == SEEN

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 import toolwright as tw
-from tests.api.rig import calling
 from tests.databases import OpenStore, store_on
+from tests.kit import call
 from tests.runtime.rig import Rig, nothing, running
 from tests.runtime.test_backoff import Refusing, town
 from toolwright.adapters.memory import MemoryFiles
@@ -81,17 +81,16 @@ async def test_young_bytes_stay_until_they_are_old_because_they_might_be_in_use(
 
 
 async def test_a_run_that_waits_is_cancelled_only_if_one_says_so() -> None:
-    model = ScriptedModel([calling("ask_outside"), {"text": "Thanks."}])
+    model = ScriptedModel([call("ask_outside"), {"text": "Thanks."}])
     async with running(model, [WAITS]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         with pytest.raises(ThreadBusy, match="Cancel it, or delete with cancel"):
-            await rig.rt.threads.delete(thread.id)
-        await rig.rt.threads.delete(thread.id, cancel=True)
+            await rig.rt.threads.delete(run.thread_id)
+        await rig.rt.threads.delete(run.thread_id, cancel=True)
         for gone in (
-            rig.rt.threads.get(thread.id),
+            rig.rt.threads.get(run.thread_id),
             rig.rt.runs.get(run.id),
-            rig.rt.threads.delete(thread.id),
+            rig.rt.threads.delete(run.thread_id),
         ):
             with pytest.raises(NotFound):
                 await gone

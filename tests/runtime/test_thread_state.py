@@ -5,18 +5,14 @@ import asyncio
 import pytest
 
 import toolwright as tw
+from tests.kit import Watched, calls
 from tests.runtime.rig import running
-from tests.watched import Watched
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.state.memory import MemoryState
 from toolwright.core.threads.message import Message
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
-
-
-def calling(*names: str) -> dict[str, object]:
-    return {"calls": [{"name": name, "args": {}} for name in names]}
 
 
 DONE: dict[str, object] = {"text": "Done."}
@@ -41,9 +37,8 @@ async def test_values_are_kept_with_the_result_and_read_by_the_same_call() -> No
             state.set_value("", 1)
         return "read"
 
-    async with running(ScriptedModel([calling("keep", "look"), DONE]), [keep, look]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    async with running(ScriptedModel([calls("keep", "look"), DONE]), [keep, look]) as rig:
+        await rig.run()
     assert read == [None, {"count": 1}, {"count": 1}, None]
 
 
@@ -61,7 +56,7 @@ async def test_what_a_handler_says_is_said_once_if_the_next_call_is_settled_in_t
             "executionType": "internal",
         }
     )
-    async with running(ScriptedModel([calling("say", "note", "note"), DONE]), [say, note]) as rig:
+    async with running(ScriptedModel([calls("say", "note", "note"), DONE]), [say, note]) as rig:
         thread = await rig.rt.threads.create("tester")
         run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
         texts = [message.content for message in await rig.transcript(thread.id)]
@@ -83,11 +78,10 @@ async def test_what_a_handler_says_comes_behind_the_answers_of_its_step() -> Non
     async def idle() -> str:
         return "idle"
 
-    model = Watched([calling("say", "idle"), DONE])
+    model = Watched([calls("say", "idle"), DONE])
     async with running(model, [say, idle]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        told = await rig.transcript(thread.id)
+        run = await rig.run()
+        told = await rig.transcript(run.thread_id)
         assert [m.id for m in told if m.content in ("By the way.", "Mind this.")] == said
         heard = [(m.role, m.content) for m in model.requests[1].messages]
         assert heard == [
@@ -110,11 +104,10 @@ async def test_a_call_reads_what_it_has_said_and_may_change_it() -> None:
         assert changed is not None and changed.content == "Never mind."
         return said
 
-    model = Watched([calling("say"), DONE])
+    model = Watched([calls("say"), DONE])
     async with running(model, [say]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        told = await rig.transcript(thread.id)
+        run = await rig.run()
+        told = await rig.transcript(run.thread_id)
         assert [(m.seq, m.role, m.content) for m in told][3] == (4, "user", "Never mind.")
         assert told[3].id == told[2].content
         assert model.requests[1].messages[-1].content == "Never mind."
@@ -127,10 +120,9 @@ async def test_a_call_that_has_ended_its_thread_says_nothing_more_to_it() -> Non
         await state.queue_message("Hello?")
         return ""
 
-    async with running(ScriptedModel([calling("end")]), [end]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+    async with running(ScriptedModel([calls("end")]), [end]) as rig:
+        run = await rig.run()
+        [answer] = [m for m in await rig.transcript(run.thread_id) if m.role == "tool"]
         assert "is terminated" in answer.content
 
 
@@ -147,12 +139,11 @@ async def test_a_message_is_changed_for_the_model_and_for_readers() -> None:
             state.update_message("msg_none", "x")
         return "changed"
 
-    model = Watched([calling("change"), DONE])
+    model = Watched([calls("change"), DONE])
     async with running(model, [change]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         assert model.requests[1].messages[0].content == "Stop"
-        assert (await rig.transcript(thread.id))[0].content == "Stop"
+        assert (await rig.transcript(run.thread_id))[0].content == "Stop"
 
 
 async def test_a_queued_message_is_read_by_the_next_step_with_its_files() -> None:
@@ -163,15 +154,14 @@ async def test_a_queued_message_is_read_by_the_next_step_with_its_files() -> Non
         )
         return "queued"
 
-    model = Watched([calling("queue"), DONE, DONE])
+    model = Watched([calls("queue"), DONE, DONE])
     async with running(model, [queue]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        run = await rig.run()
         last = model.requests[-1].messages[-1]
         assert (last.role, last.content, [ref.path for ref in last.attachments]) == (
             "user", "Look at this", ["/attachments/a.txt"],
         )  # fmt: skip
-        assert [each.id for each in await rig.rt.runs.list(thread_id=thread.id)] == [run.id]
+        assert [each.id for each in await rig.rt.runs.list(thread_id=run.thread_id)] == [run.id]
 
 
 async def test_a_message_queued_by_the_call_that_ends_the_session_begins_the_next_run() -> None:
@@ -181,12 +171,11 @@ async def test_a_message_queued_by_the_call_that_ends_the_session_begins_the_nex
         state.execution.stop_session()
         return "queued"
 
-    turns = [{"when": "Once more", "text": "Again."}, calling("queue")]
+    turns = [{"when": "Once more", "text": "Again."}, calls("queue")]
     async with running(ScriptedModel(turns), [queue]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        first = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+        first = await rig.run()
         assert first.stop_reason == "session_stop"
-        [second] = [run for run in await rig.rt.runs.list(thread_id=thread.id) if run.id != first.id]
+        [second] = [run for run in await rig.rt.runs.list(thread_id=first.thread_id) if run.id != first.id]
         assert (await rig.rt.runs.wait(second.id, 10)).output == "Again."
 
 
@@ -203,14 +192,13 @@ async def test_what_a_cancelled_call_has_buffered_is_gone() -> None:
         await asyncio.Event().wait()
         return ""
 
-    async with running(ScriptedModel([calling("write")]), [write]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+    async with running(ScriptedModel([calls("write")]), [write]) as rig:
+        run = await rig.send()
         await begun.wait()
         await rig.rt.runs.cancel(run.id)
         assert (await rig.rt.runs.wait(run.id, 20)).status == "cancelled"
-        assert await rig.store.children.value(thread.id, "n") is None
-        assert not [m for m in await rig.transcript(thread.id) if "Never" in m.content]
+        assert await rig.store.children.value(run.thread_id, "n") is None
+        assert not [m for m in await rig.transcript(run.thread_id) if "Never" in m.content]
 
 
 async def test_the_calls_of_a_run_share_a_context_and_the_next_run_has_its_own() -> None:
@@ -222,7 +210,7 @@ async def test_the_calls_of_a_run_share_a_context_and_the_next_run_has_its_own()
         state.context["n"] = 1
         return ""
 
-    async with running(ScriptedModel([calling("share", "share"), DONE]), [share]) as rig:
+    async with running(ScriptedModel([calls("share", "share"), DONE]), [share]) as rig:
         thread = await rig.rt.threads.create("tester")
         for _ in range(2):
             await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
@@ -240,10 +228,9 @@ async def test_a_thread_without_relatives_says_so() -> None:
         await state.notify_parent("Hello")
         return ""
 
-    async with running(ScriptedModel([calling("look"), DONE]), [look]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        [answer] = [m for m in await rig.transcript(thread.id) if m.role == "tool"]
+    async with running(ScriptedModel([calls("look"), DONE]), [look]) as rig:
+        run = await rig.run()
+        [answer] = [m for m in await rig.transcript(run.thread_id) if m.role == "tool"]
         assert "This thread has no parent to notify." in answer.content
 
 
@@ -253,12 +240,11 @@ async def test_a_terminated_thread_takes_no_message() -> None:
         await state.terminate()
         return ""
 
-    async with running(ScriptedModel([calling("end")]), [end]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
+    async with running(ScriptedModel([calls("end")]), [end]) as rig:
+        run = await rig.run()
         assert run.stop_reason == "session_stop"
         with pytest.raises(tw.ToolwrightError, match="is terminated"):
-            await rig.rt.threads.send(thread.id, "Hello?")
+            await rig.rt.threads.send(run.thread_id, "Hello?")
 
 
 async def test_the_state_in_memory_does_the_same_for_tests() -> None:

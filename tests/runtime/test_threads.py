@@ -8,6 +8,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 import toolwright as tw
+from tests.kit import ran
 from tests.runtime.rig import assert_valid, running
 from tests.runtime.test_loop import calling
 from toolwright import testing
@@ -31,16 +32,15 @@ async def test_a_message_after_a_cancel_is_answered_by_a_run_of_its_own() -> Non
 
     model = ScriptedModel({"tester": [calling("work", args={}), {"text": "Never."}]})
     async with asyncio.timeout(20), running(model, [work]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        first = await rig.rt.threads.send(thread.id, "Go")
+        first = await rig.send()
         await began.wait()
         await rig.rt.runs.cancel(first.id)
-        second = await rig.rt.threads.send(thread.id, "No, do this instead")
+        second = await rig.rt.threads.send(first.thread_id, "No, do this instead")
         assert second.id != first.id
         assert (await rig.rt.runs.get(first.id)).status == "cancelled"
         await rig.rt.runs.cancel(second.id)
         await rig.rt.runs.wait(second.id)
-        assert_valid(await rig.transcript(thread.id))
+        assert_valid(await rig.transcript(first.thread_id))
 
 
 HIDDEN = "\u202e\u2066\x1b\x9b\U000e0041"
@@ -81,8 +81,7 @@ async def test_no_message_that_a_model_reads_hides_something_from_people() -> No
 async def test_a_model_object_of_pydantic_ai_is_a_model() -> None:
     prompt = tw.Prompt("p", "Talk.", model=TestModel(custom_output_text="Hello there."))
     async with testing.runtime(tw.App(agents=[tw.Agent("talker", prompt)])) as rt:
-        thread = await rt.threads.create("talker")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 20)
+        run = await ran(rt, "talker", "Hi")
         assert (run.status, run.output) == ("completed", "Hello there.")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
+from tests.kit import ran
 from tests.runtime.narrow import Narrow, all_tokens_of, check_valid, echo, prompt_of
 from tests.runtime.rig import running
 from toolwright import testing
@@ -114,18 +115,17 @@ async def test_many_messages_that_join_a_run_are_answered_together() -> None:
 
     model = Narrow(answer, limit=LIMIT, window=2 * LIMIT, counting=all_tokens_of)
     async with running(model, [wait]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         await begun.wait()
         for number in range(10, 50):
-            await rig.rt.threads.post(thread.id, f"{number}. " + "word " * 300)
+            await rig.rt.threads.post(run.thread_id, f"{number}. " + "word " * 300)
         gate.set()
         done = await rig.rt.runs.wait(run.id, 20)
         assert (done.status, done.output, done.error) == ("completed", "49.", None)
         assert done.step_count == 2
         for request in model.asked:
             check_valid(request.messages)
-        said = [each.content for each in await rig.transcript(thread.id) if each.role == "user"]
+        said = [each.content for each in await rig.transcript(run.thread_id) if each.role == "user"]
         assert [each[:2] for each in said] == ["Go", *map(str, range(10, 50))]
 
 
@@ -153,14 +153,13 @@ def many_calls(request: ModelRequest) -> ModelResponse:
 async def test_many_results_that_are_too_short_for_references_are_sent_as_bare_ones() -> None:
     model = Narrow(many_calls, limit=12_000, window=24_000, counting=all_tokens_of)
     async with running(model, [look]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
+        run = await rig.run("Look")
         assert (run.status, run.output) == ("completed", f"{NUMBER} {NUMBER}")
-        [row] = await rig.rt.threads.compactions(thread.id)
+        [row] = await rig.rt.threads.compactions(run.thread_id)
         assert row.bare > row.cleared == 0
         [*_, prompt] = await rig.rt.sent_prompts.of_run(run.id, 10)
         assert [*prompt.messages] == [*model.requests[-1].messages]
-        again = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
+        again = await rig.rt.runs.wait((await rig.rt.threads.send(run.thread_id, "Look")).id, 20)
         assert again.status == "completed"
 
 
@@ -173,21 +172,19 @@ async def test_an_answer_that_is_too_long_to_be_sent_back_is_named_and_the_next_
 
     model = Narrow(answer, limit=LIMIT, window=2 * LIMIT, counting=all_tokens_of)
     async with running(model, [look]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
-        [asked] = [each for each in await rig.transcript(thread.id) if each.calls]
+        run = await rig.run("Look")
+        [asked] = [each for each in await rig.transcript(run.thread_id) if each.calls]
         assert run.error is not None
         assert run.error.startswith(f"The agent's answer {asked.id} has, with its calls, some 15")
         assert run.error.endswith("Have the model write less at once, or choose a model that takes more.")
-        again = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "And now?")).id, 20)
+        again = await rig.rt.runs.wait((await rig.rt.threads.send(run.thread_id, "And now?")).id, 20)
         assert (again.status, again.output) == ("completed", "Done.")
 
 
 async def test_results_that_do_not_fit_even_as_bare_references_are_named_together() -> None:
     model = Narrow(many_calls, limit=3_500, window=7_000, counting=all_tokens_of)
     async with running(model, [look]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Look")).id, 20)
+        run = await rig.run("Look")
         assert run.error is not None
         assert run.error.startswith(f"The results of {NUMBER} calls that were made at once have some ")
         assert run.error.endswith("Have the model make fewer calls at once, and its tools return less.")
@@ -284,8 +281,7 @@ async def test_a_system_text_that_cannot_fit_is_named() -> None:
     model = Narrow(echo, limit=LIMIT, counting=all_tokens_of)
     agent = tw.Agent("talker", tw.Prompt("talker", HUGE, model=model))
     async with testing.runtime(tw.App(agents=[agent])) as rt:
-        thread = await rt.threads.create("talker")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 20)
+        run = await ran(rt, "talker", "Hi")
         assert run.error is not None and run.error.startswith(
             "The system text and the tools of the agent 'talker' have some 15"
         )

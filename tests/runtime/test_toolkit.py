@@ -14,8 +14,8 @@ from pydantic import BaseModel
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import stores
+from tests.kit import add, call, ran, send_to
 from tests.runtime.family_rig import RESUMABLE, create, home, worker
-from tests.runtime.talk import call
 from toolwright import testing
 from toolwright.adapters.system import SystemClock
 from toolwright.core.agents.agent import TOOLKITS
@@ -41,11 +41,6 @@ from toolwright.wiring.settings import Settings
 pytestmark = pytest.mark.anyio
 
 S4_TOOLS = (*TOOLKITS["channels"], *TOOLKITS["memory"])
-
-
-@tw.tool(description="Add two numbers.")
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 @tw.tool(description="Fail.")
@@ -342,8 +337,7 @@ async def test_calls_of_many_toolkits_at_once_are_never_mixed() -> None:
 async def test_calls_are_recorded_in_a_run_that_is_over_and_leave_it_as_it_was() -> None:
     model = ScriptedModel([{"text": "Good morning."}])
     async with working(agent("michael", add, model=model)) as rt:
-        thread = await rt.threads.create("michael")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Hello")).id, 10)
+        run = await ran(rt, "michael", "Hello")
         toolkit = await rt.toolkit("michael", run.id)
         assert told(await toolkit.handlers["add"]({"a": 1, "b": 2})) == 3
         after = await rt.runs.wait(run.id, 10)
@@ -358,9 +352,9 @@ async def test_calls_are_recorded_in_a_run_that_is_over_and_leave_it_as_it_was()
             "assistant_message",
             *BOTH,
         ]
-        again = await rt.runs.wait((await rt.threads.send(thread.id, "Thanks")).id, 10)
+        again = await rt.runs.wait((await rt.threads.send(run.thread_id, "Thanks")).id, 10)
         assert (again.id != run.id, again.status, again.output) == (True, "completed", "Good morning.")
-        roles = [each.role for each in await rt.threads.messages(thread.id)]
+        roles = [each.role for each in await rt.threads.messages(run.thread_id)]
         assert roles == ["user", "assistant", "assistant", "tool", "user", "assistant"]
         types = [each.type for each in await rt.events.list(Topic(kind="run", id=run.id))]
         assert [each for each in types if each.startswith("run.")] == [
@@ -373,8 +367,7 @@ async def test_calls_are_recorded_in_a_run_that_is_over_and_leave_it_as_it_was()
 async def test_skipping_ends_no_run_that_was_over() -> None:
     model = ScriptedModel([{"text": "Good morning."}])
     async with working(agent("michael", model=model, toolkits=["spaces"])) as rt:
-        thread = await rt.threads.create("michael")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Hello")).id, 10)
+        run = await ran(rt, "michael", "Hello")
         toolkit = await rt.toolkit("michael", run.id)
         assert told(await toolkit.handlers["skip"]({"reason": "Nothing to do"})) == {"skipped": True}
         after = await rt.runs.wait(run.id, 10)
@@ -408,8 +401,7 @@ async def posted(rt: Runtime, thread_id: str, count: int) -> bool:
 async def test_a_run_that_does_not_fit_is_refused() -> None:
     model, gate = ScriptedModel([call("hold"), {"text": "."}]), Gate()
     async with working(agent("michael", gate.tool, model=model), agent("jim", model=model)) as rt:
-        thread = await rt.threads.create("michael")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "michael")
         with pytest.raises(InvalidRequest, match="does not belong to the agent 'jim'"):
             await rt.toolkit("jim", run.id)
         with pytest.raises(InvalidRequest, match="does not belong to the agent 'jim'"):
@@ -512,11 +504,10 @@ async def test_a_handler_cannot_wait_for_another_run_of_its_own_thread() -> None
 
     model = ScriptedModel([{"when": "back", **call("look_back")}, {"text": "."}])
     async with working(agent("michael", look_back, add, model=model)) as rt:
-        thread = await rt.threads.create("michael")
-        first = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 10)
+        first = await ran(rt, "michael", "Hi")
         made.append(await rt.toolkit("michael", first.id))
-        await rt.runs.wait((await rt.threads.send(thread.id, "back")).id, 10)
-        results = [each.content for each in await rt.threads.messages(thread.id) if each.role == "tool"]
+        await rt.runs.wait((await rt.threads.send(first.thread_id, "back")).id, 10)
+        results = [each.content for each in await rt.threads.messages(first.thread_id) if each.role == "tool"]
         assert len(results) == 1 and "waits for this handler" in results[0]
 
 
@@ -524,10 +515,9 @@ async def test_while_the_thread_executes_another_run_a_call_waits() -> None:
     gate = Gate()
     model = ScriptedModel([{"when": "hold", **call("hold")}, {"text": "."}])
     async with working(agent("michael", gate.tool, add, model=model)) as rt:
-        thread = await rt.threads.create("michael")
-        first = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 10)
+        first = await ran(rt, "michael", "Hi")
         toolkit = await rt.toolkit("michael", first.id)
-        second = await rt.threads.send(thread.id, "hold")
+        second = await rt.threads.send(first.thread_id, "hold")
         await gate.begun.wait()
         asking = asyncio.create_task(toolkit.call("add", {"a": 1, "b": 2}))
         for _ in range(20):

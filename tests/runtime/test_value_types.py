@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.kit import calls, ran
 from tests.runtime.rig import running
-from tests.runtime.test_variables import calling
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidRequest
 from toolwright.core.json_value import JSONObject
 from toolwright.testing import ScriptedModel
@@ -27,7 +27,7 @@ def telling(names: tuple[str, ...] = tuple(PLAIN)) -> tw.Tool:
 
 
 def script() -> ScriptedModel:
-    return ScriptedModel([calling("tell"), {"text": "Done."}])
+    return ScriptedModel([calls("tell"), {"text": "Done."}])
 
 
 @pytest.mark.parametrize("layer", ["app_env", "options", "prompt_options", "thread", "later"])
@@ -54,13 +54,12 @@ async def test_a_handlers_values_are_of_the_declared_type_unless_it_says_another
         state.set_env("PLAIN", "p-0123456789", "text")
         return f"{await state.env('REGION')} {await state.env('TOKEN')} {await state.env('OTHER')}"
 
-    async with running(ScriptedModel([calling("put"), {"text": "Done."}]), [put]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+    async with running(ScriptedModel([calls("put"), {"text": "Done."}]), [put]) as rig:
+        run = await rig.send()
         await rig.rt.runs.wait(run.id, 10)
-        result = (await rig.transcript(thread.id))[2]
+        result = (await rig.transcript(run.thread_id))[2]
         assert result.content == "eu-west-1 [redacted:TOKEN] [redacted:OTHER]"
-        assert await rig.rt.threads.env(thread.id) == {**TYPES, "OTHER": "secret", "PLAIN": "text"}
+        assert await rig.rt.threads.env(run.thread_id) == {**TYPES, "OTHER": "secret", "PLAIN": "text"}
 
 
 async def test_a_configured_agents_values_are_of_the_declared_type_and_the_same_again_is_no_change() -> None:
@@ -119,11 +118,10 @@ async def test_a_handler_cannot_set_a_declared_secret_as_text() -> None:
         assert await state.env("TOKEN") is None
         return "refused"
 
-    async with running(ScriptedModel([calling("put"), {"text": "Done."}]), [put]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        assert (await rig.transcript(thread.id))[2].content == "refused"
-        assert await rig.rt.threads.env(thread.id) == {}
+    async with running(ScriptedModel([calls("put"), {"text": "Done."}]), [put]) as rig:
+        run = await rig.run()
+        assert (await rig.transcript(run.thread_id))[2].content == "refused"
+        assert await rig.rt.threads.env(run.thread_id) == {}
 
 
 async def test_a_declared_secret_that_a_user_has_as_text_is_never_shown() -> None:
@@ -134,9 +132,8 @@ async def test_a_declared_secret_that_a_user_has_as_text_is_never_shown() -> Non
     async with running(script(), [tell]) as rig:
         ada = await rig.rt.entities.create(display_name="Ada")
         await rig.rt.entities.set_env(ada.id, OPEN)
-        thread = await rig.rt.threads.create("tester", user_id=ada.id)
-        await rig.rt.runs.wait((await rig.rt.threads.send(thread.id, "Go")).id, 10)
-        assert (await rig.transcript(thread.id))[2].content == "The token is [redacted:TOKEN]."
+        run = await ran(rig.rt, "tester", user_id=ada.id)
+        assert (await rig.transcript(run.thread_id))[2].content == "The token is [redacted:TOKEN]."
 
 
 async def test_a_secret_that_models_would_be_shown_is_refused_wherever_it_is_given() -> None:
@@ -153,7 +150,7 @@ async def test_a_secret_that_models_would_be_shown_is_refused_wherever_it_is_giv
 
     child = tw.Agent("child", tw.Prompt("child_prompt", "x"), expose_as_tool=True, tool_description="Help.")
     called: dict[str, Any] = {"name": "child", "immediate": {"nameEnv": "COMPANY"}, "optional": "WITH_CHILD"}
-    model = ScriptedModel([calling("put"), {"text": "Done."}])
+    model = ScriptedModel([calls("put"), {"text": "Done."}])
     leader = tw.Agent("leader", tw.Prompt("leader_prompt", "x", model=model, tools=[put, called]))
     secret = {"COMPANY": {"value": "Acme & Sons", "type": "secret"}}
     async with tw.testing.runtime(tw.App(agents=[leader, child])) as rt:

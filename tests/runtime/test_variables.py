@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,10 @@ import toolwright as tw
 from tests import journals
 from tests.behaviour.marks import requirement
 from tests.databases import OpenStore, store_on
+from tests.kit import DONE, Watched, calls, send_to
 from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.errors import InvalidRequest, NotFound, VariablesRequired
 from toolwright.core.journal.units import Answer, Leave, Park, Unit
-from toolwright.core.model import ModelEvent, ModelRequest
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.children.requests import Requests
@@ -44,28 +42,8 @@ def searching(seen: list[Any]) -> tw.Tool:  # values that the tool saw
     return search
 
 
-class Counting:
-    """A scripted model that counts its requests."""
-
-    name = "counting"
-
-    def __init__(self, *turns: dict[str, Any]) -> None:  # turns of a script
-        self._inner = ScriptedModel([*turns])
-        self.asked = 0
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        self.asked += 1
-        async with aclosing(self._inner.respond(request)) as events:
-            async for event in events:
-                yield event
-
-
-def calling(*names: str) -> dict[str, Any]:  # a turn of a script
-    return {"calls": [{"name": name, "args": {}} for name in names]}
-
-
-def searches() -> Counting:
-    return Counting(calling("search"), {"text": "Done."})
+def searches() -> Watched:
+    return Watched([calls("search"), DONE])
 
 
 async def parked(rig: Rig, run_id: str) -> str:
@@ -79,9 +57,8 @@ async def parked(rig: Rig, run_id: str) -> str:
 
 async def asking(rig: Rig) -> tuple[str, str, str]:
     """Return a thread, its suspended run, and the request."""
-    thread = await rig.rt.threads.create("tester")
-    run = await rig.rt.threads.send(thread.id, "Go")
-    return thread.id, run.id, await parked(rig, run.id)
+    run = await rig.send()
+    return run.thread_id, run.id, await parked(rig, run.id)
 
 
 @requirement("S0-3-1", "S0-3-2", "S0-3-3")
@@ -90,7 +67,7 @@ async def test_a_run_waits_for_what_is_missing_before_a_model_is_asked(store: Op
     async with running(model, [searching(seen)], store=store) as rig:
         thread_id, run_id, request_id = await asking(rig)
         run = await rig.rt.runs.get(run_id)
-        assert (run.status, model.asked) == ("waiting", 0)
+        assert (run.status, len(model.requests)) == ("waiting", 0)
         assert run.waiting == {
             "reason": "variables",
             "requestId": request_id,
@@ -114,7 +91,7 @@ async def test_a_run_waits_for_what_is_missing_before_a_model_is_asked(store: Op
 
 
 async def test_the_answer_goes_on_with_the_call_without_another_model_call() -> None:
-    model, seen = Counting(calling("forget", "search"), {"text": "Done."}), list[Any]()
+    model, seen = Watched([calls("forget", "search"), DONE]), list[Any]()
 
     @tw.tool(description="Forget.")
     async def forget(state: tw.ThreadState) -> str:
@@ -122,15 +99,14 @@ async def test_the_answer_goes_on_with_the_call_without_another_model_call() -> 
         return "Forgotten."
 
     async with running(model, [searching(seen), forget]) as rig:
-        thread = await rig.rt.threads.create("tester", env={"API_KEY": KEY, "REGION": REGION})
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await send_to(rig.rt, "tester", env={"API_KEY": KEY, "REGION": REGION})
         request_id = await parked(rig, run.id)
-        assert model.asked == 1
-        assert (await rig.rt.requests.get(thread.id, request_id)).missing == ("API_KEY",)
+        assert len(model.requests) == 1
+        assert (await rig.rt.requests.get(run.thread_id, request_id)).missing == ("API_KEY",)
         before = len(rig.store.units)
-        await rig.rt.requests.answer(thread.id, request_id, {"API_KEY": KEY})
+        await rig.rt.requests.answer(run.thread_id, request_id, {"API_KEY": KEY})
         await rig.rt.runs.wait(run.id, 10)
-        assert (len(seen), model.asked) == (1, 2)
+        assert (len(seen), len(model.requests)) == (1, 2)
         made = [type(unit).__name__ for unit in rig.store.units[before:]]
         assert made[made.index("Claim") :] == ["Claim", "Result", "Result", "Answer"]
 
@@ -202,7 +178,7 @@ async def test_many_answers_at_once_let_the_run_go_on_once(store: OpenStore) -> 
         refused = {type(answer) for answer in answers if isinstance(answer, BaseException)}
         assert refused <= {VariablesRequired, NotFound}
         assert (await rig.rt.runs.wait(run_id, 10)).status == "completed"
-        assert (len(seen), model.asked) == (1, 2)
+        assert (len(seen), len(model.requests)) == (1, 2)
         assert_valid(await rig.transcript(thread_id))
 
 
@@ -226,14 +202,13 @@ async def test_a_configured_agent_brings_what_its_runs_wait_for(tmp_path: Path) 
     """The run started with the agent's earlier configuration, and continues with the current one."""
     seen: list[Any] = []
     script = tmp_path / "script.yaml"
-    script.write_text(json.dumps([calling("search"), {"text": "Done."}]))
+    script.write_text(json.dumps([calls("search"), {"text": "Done."}]))
     app = tw.App(agents=[], tools=[searching(seen)])
     config: dict[str, Any] = {"model": f"scripted:{script}", "tools": ["search"], "toolkits": []}
     async with journals.runtime(app) as rt:
         rig = Rig(rt, None)  # type: ignore[arg-type]  # no barriers here
         await rt.agents.save("scout", config)
-        thread = await rt.threads.create("scout")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "scout")
         await parked(rig, run.id)
         await rt.agents.save("scout", {**config, "env": {"API_KEY": KEY, "REGION": REGION}})
         run = await rt.runs.wait(run.id, 10)
@@ -312,13 +287,12 @@ async def test_tools_of_one_name_with_values_of_their_own_do_not_answer_for_each
     async with journals.runtime(app) as rt:
         rig = Rig(rt, None)  # type: ignore[arg-type]  # no barriers here
         await rt.agents.save("scout", config)
-        thread = await rt.threads.create("scout")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "scout")
         request_id = await parked(rig, run.id)
-        assert (await rt.requests.get(thread.id, request_id)).missing == ("API_KEY",)
+        assert (await rt.requests.get(run.thread_id, request_id)).missing == ("API_KEY",)
         for _ in range(100):
             await asyncio.sleep(0)
-        assert [each.id for each in await rt.requests.list(thread.id)] == [request_id]
+        assert [each.id for each in await rt.requests.list(run.thread_id)] == [request_id]
 
 
 @requirement("S0-3-4")
@@ -363,7 +337,7 @@ async def test_what_a_url_needs_is_waited_for_like_a_variable_that_is_declared()
         asked.append(prepared)
         return tw.ToolResult.ok("Fetched.")
 
-    model = Counting(calling("fetch"), {"text": "Done."})
+    model = Watched([calls("fetch"), DONE])
     async with running(model, [tw.Tool.from_config(config)], executors={"gateway": shop}) as rig:
         thread_id, run_id, request_id = await asking(rig)
         wanted = await rig.rt.requests.get(thread_id, request_id)

@@ -12,9 +12,10 @@ from cryptography.fernet import Fernet
 import toolwright as tw
 from tests.conformance.test_values import put, row
 from tests.databases import OpenStore, database, opened
+from tests.kit import calls
 from tests.play import AT, token
 from tests.runtime.rig import Rig, running
-from tests.runtime.test_variables import KEY, REGION, calling, parked, searching
+from tests.runtime.test_variables import KEY, REGION, parked, searching
 from toolwright.adapters.cipher import FernetCipher
 from toolwright.core.errors import NotFound, VariablesRequired
 from toolwright.core.journal.units import SetEnv
@@ -39,15 +40,14 @@ def regional(seen: list[Any]) -> tw.Tool:  # values that the tool saw
 
 
 def script() -> ScriptedModel:
-    return ScriptedModel([calling("search"), {"text": "Done."}])
+    return ScriptedModel([calls("search"), {"text": "Done."}])
 
 
 async def left_waiting(store: OpenStore, tool: tw.Tool) -> tuple[str, str, str]:
     """Run a process that ends while its run waits. Return the thread, the run, the request."""
     async with running(script(), [tool], store=store) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
-        return thread.id, run.id, await parked(rig, run.id)
+        run = await rig.send()
+        return run.thread_id, run.id, await parked(rig, run.id)
 
 
 async def completed(rig: Rig, run_id: str) -> None:
@@ -114,18 +114,17 @@ async def test_a_value_under_an_older_key_counts_and_one_under_a_lost_key_is_ask
         return lambda bus: opened(f"sqlite:///{folder / 'journal.db'}", bus)
 
     async with running(script(), [searching(seen)], store=at(first), cipher=FernetCipher([old])) as rig:
-        thread = await rig.rt.threads.create("tester")
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await rig.send()
         request_id = await parked(rig, run.id)
         with pytest.raises(VariablesRequired):
-            await rig.rt.requests.answer(thread.id, request_id, {"API_KEY": KEY})
+            await rig.rt.requests.answer(run.thread_id, request_id, {"API_KEY": KEY})
     shutil.copytree(first, second)
     async with running(script(), [searching(seen)], store=at(first), cipher=FernetCipher([new, old])) as rig:
-        assert (await rig.rt.requests.get(thread.id, request_id)).missing == ("REGION",)
-        await rig.rt.requests.answer(thread.id, request_id, {"REGION": REGION})
+        assert (await rig.rt.requests.get(run.thread_id, request_id)).missing == ("REGION",)
+        await rig.rt.requests.answer(run.thread_id, request_id, {"REGION": REGION})
         await completed(rig, run.id)
     async with running(script(), [searching(seen)], store=at(second), cipher=FernetCipher([new])) as rig:
-        assert (await rig.rt.requests.get(thread.id, request_id)).missing == ("API_KEY", "REGION")
-        await rig.rt.requests.answer(thread.id, request_id, {"API_KEY": KEY, "REGION": REGION})
+        assert (await rig.rt.requests.get(run.thread_id, request_id)).missing == ("API_KEY", "REGION")
+        await rig.rt.requests.answer(run.thread_id, request_id, {"API_KEY": KEY, "REGION": REGION})
         await completed(rig, run.id)
     assert seen == [(KEY, REGION, "text")] * 2

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 import toolwright as tw
-from tests.runtime.talk import call, calls, talking
-from tests.watched import Watched
+from tests.kit import Watched, call, calls
+from tests.runtime.talk import talking
 from toolwright.core.threads.event import Topic
 from toolwright.wire.text import partial_json
 

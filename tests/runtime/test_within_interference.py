@@ -6,10 +6,10 @@ import pytest
 
 import toolwright as tw
 from tests.databases import OpenStore, store_on
+from tests.kit import Watched, add, call, calls
 from tests.runtime.interfering import cancelled_at
 from tests.runtime.rig import Rig, assert_valid, running
-from tests.runtime.talk import call, calls, says
-from tests.watched import Watched
+from tests.runtime.talk import says
 from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio
@@ -18,11 +18,6 @@ UNITS = 21  # of the undisturbed run after its PostMessage
 
 
 store = store_on("memory", "postgres")
-
-
-@tw.tool(description="Add.")
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 @tw.tool(description="Call.")

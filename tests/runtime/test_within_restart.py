@@ -10,9 +10,9 @@ import pytest
 
 import toolwright as tw
 from tests.databases import OpenStore, stores
+from tests.kit import Watched, call
 from tests.runtime.rig import Rig, running
-from tests.runtime.talk import Talk, call, opened
-from tests.watched import Watched
+from tests.runtime.talk import Talk, opened
 from toolwright.core.json_value import JSON
 
 pytestmark = pytest.mark.anyio
@@ -82,12 +82,11 @@ async def test_a_handler_that_runs_again_is_given_what_the_same_calls_gave(
     done, begun = list[int](), asyncio.Event()
     work = counting(done)
     async with process(store, [caller(*first, begun=begun), work]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        sent = await rig.rt.threads.send(thread.id, "Go")
+        sent = await rig.send()
         await begun.wait()
     async with process(store, [caller(*again), work]) as rig:
         assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
-        talk = Talk(rig.rt, thread.id)
+        talk = Talk(rig.rt, sent.thread_id)
         assert await talk.results() == [str([args["n"] for _, args in again]).replace(" ", "")]
         assert done == made
         assert [place for place, _, _ in await talk.made()] == places
@@ -97,9 +96,8 @@ async def test_a_handler_that_runs_again_is_given_what_the_same_calls_gave(
 async def test_a_handler_that_runs_again_waits_for_the_same_call(answered: str, store: OpenStore) -> None:
     tools = [caller(("ask", {})), ask]
     async with process(store, tools) as rig:
-        thread = await rig.rt.threads.create("tester")
-        sent = await rig.rt.threads.send(thread.id, "Go")
-        waiting = await opened(Talk(rig.rt, thread.id))
+        sent = await rig.send()
+        waiting = await opened(Talk(rig.rt, sent.thread_id))
     async with process(store, [caller(("ask", {})), ask]) as rig:
         if answered == "before":
             await rig.rt.calls.submit(sent.id, waiting, "said")
@@ -107,7 +105,7 @@ async def test_a_handler_that_runs_again_waits_for_the_same_call(answered: str, 
         if answered == "after":
             await rig.rt.calls.submit(sent.id, waiting, "said")
         assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
-        talk = Talk(rig.rt, thread.id)
+        talk = Talk(rig.rt, sent.thread_id)
         assert await talk.results() == ['["said"]']
         assert [place for place, _, _ in await talk.made()] == ["", "1"]
 
@@ -180,13 +178,12 @@ async def test_what_a_prompt_tool_waits_for_outlives_the_process(store: OpenStor
 
     model = Watched([call("caller", message="x"), {"text": "Done."}])
     async with running(model, ["caller"], store=store, prompts=prompts(), inline_wait=0.0) as rig:
-        thread = await rig.rt.threads.create("tester")
-        sent = await rig.rt.threads.send(thread.id, "Go")
-        waiting = await opened(Talk(rig.rt, thread.id))
+        sent = await rig.send()
+        waiting = await opened(Talk(rig.rt, sent.thread_id))
     async with running(model, ["caller"], store=store, prompts=prompts(), inline_wait=0.0) as rig:
         await rig.rt.calls.submit(sent.id, waiting, "said")
         assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
-        [result] = await Talk(rig.rt, thread.id).results()
+        [result] = await Talk(rig.rt, sent.thread_id).results()
         assert '"text":"They said it."' in result
         assert '"result":"said"' in result
 
@@ -199,15 +196,14 @@ async def test_what_a_handler_that_cannot_run_again_has_asked_for_comes_to_the_i
         return (await state.invoke_tool("ask")).result
 
     async with process(store, [once, ask]) as rig:
-        thread = await rig.rt.threads.create("tester")
-        sent = await rig.rt.threads.send(thread.id, "Go")
-        waiting = await opened(Talk(rig.rt, thread.id))
+        sent = await rig.send()
+        waiting = await opened(Talk(rig.rt, sent.thread_id))
     async with process(store, [once, ask]) as rig:
         assert (await rig.rt.runs.wait(sent.id, 10)).output == "Done."
-        talk = Talk(rig.rt, thread.id)
+        talk = Talk(rig.rt, sent.thread_id)
         assert "Interrupted" in (await talk.results())[0]
         assert (await rig.rt.calls.get(waiting)).status == "pending"
         await rig.rt.calls.submit(sent.id, waiting, "said")
         assert (await rig.rt.calls.get(waiting)).route == "inbox"
-        [late] = [each for each in await rig.store.inbox(thread.id) if each.type == "tool_result"]
+        [late] = [each for each in await rig.store.inbox(sent.thread_id) if each.type == "tool_result"]
         assert late.event_id == f"tr:{waiting}"

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import toolwright as tw
-from tests.api.rig import calling
 from tests.databases import OpenStore
+from tests.kit import call
 from toolwright.adapters.motor.manual import ManualClock, ManualMotor
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.journal.store import Store
@@ -69,7 +69,7 @@ async def turned(
     bus, clock = MemoryBus(), clock or ManualClock()
     store = await opened(bus)
     motor = ManualMotor(store, clock)
-    model = ScriptedModel([calling(tool.name), {"text": "Done."}])
+    model = ScriptedModel([call(tool.name), {"text": "Done."}])
     catalog = Catalog(agents=[tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[tool]))])
     parts = Parts(store=store, motor=motor, bus=bus, clock=clock, inline_executors=inline_executors)
     rt = Runtime(catalog, parts, Settings(), inline_wait=0.0)

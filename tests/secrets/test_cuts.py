@@ -10,6 +10,7 @@ import pytest
 
 import toolwright as tw
 from tests.databases import sqlite_journal
+from tests.kit import Watched, raising, send_to
 from tests.runtime.rig import Rig, running
 from tests.runtime.test_env import script
 from tests.secrets.leaks import leaked_on_disk
@@ -69,19 +70,6 @@ class Once:
             yield event
 
 
-class Failing:
-    """A model that fails with a foreign exception."""
-
-    name = "test:failing"
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        raise self.error
-        yield ModelResponse()
-
-
 async def played(folder: Path, model: Model, tools: Sequence[tw.Tool] = ()) -> list[str]:
     """Return everything that a run with that model records and shows."""
 
@@ -127,19 +115,17 @@ async def test_no_message_about_a_tools_error_holds_a_cut_secret(
 @pytest.mark.parametrize("start", [1_850, 1_950])
 async def test_a_models_long_error_holds_no_cut_secret(tmp_path: Path, start: int) -> None:
     error = RuntimeError("e" * start + SECRET + "e" * 300)
-    shown = await played(tmp_path, Failing(error))
+    shown = await played(tmp_path, Watched(before=raising(error)))
     assert "The model failed" in shown[2]
     assert rests(shown) == []
 
 
 @pytest.mark.parametrize("start", [350, 450])
 async def test_a_providers_long_error_holds_no_cut_secret(tmp_path: Path, start: int) -> None:
-    class Unreachable(Failing):
-        async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-            raise ModelRefused(translate("test", self.error).message)
-            yield ModelResponse()
+    async def refuse(_: ModelRequest) -> None:  # within the run, whose secrets are known there
+        raise ModelRefused(translate("test", OSError("e" * start + SECRET + "e" * 300)).message)
 
-    shown = await played(tmp_path, Unreachable(OSError("e" * start + SECRET + "e" * 300)))
+    shown = await played(tmp_path, Watched(before=refuse))
     assert "is unavailable" in shown[2]
     assert rests(shown) == []
 
@@ -151,8 +137,7 @@ async def test_a_tool_whose_name_is_a_secret_is_still_called(tmp_path: Path) -> 
 
     model = script(named.name)
     async with running(model, [named]) as rig:
-        thread = await rig.rt.threads.create("tester", env={"KEY": named.name})
-        run = await rig.rt.threads.send(thread.id, "Go")
+        run = await send_to(rig.rt, "tester", env={"KEY": named.name})
         await rig.rt.runs.wait(run.id, 10)
-        message = (await rig.transcript(thread.id))[2]
+        message = (await rig.transcript(run.thread_id))[2]
         assert (message.content, message.tool_name) == ("called", named.name)

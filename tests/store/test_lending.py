@@ -45,18 +45,21 @@ class Sessions:
     def terminate(self) -> None: ...
 
 
-async def test_a_session_is_lent_again_without_a_word_to_the_pool() -> None:
+async def lent() -> tuple[Sessions, SessionPool, Connection]:
+    """Return a pool, what lends its one session, and that session."""
     pool = Sessions()
     lending = SessionPool(pool, 1)
-    session = await lending.acquire()
+    return pool, lending, await lending.acquire()
+
+
+async def test_a_session_is_lent_again_without_a_word_to_the_pool() -> None:
+    pool, lending, session = await lent()
     await lending.release(session)
     assert (await lending.acquire() is session, pool.out) == (True, 1)
 
 
 async def test_a_session_that_comes_back_while_the_pool_closes_is_the_pools_again() -> None:
-    pool = Sessions()
-    lending = SessionPool(pool, 1)
-    session = await lending.acquire()
+    pool, lending, session = await lent()
     closing = asyncio.create_task(lending.close())
     await asyncio.sleep(0)
     await lending.release(session)
@@ -71,9 +74,7 @@ async def _turn() -> None:
 
 
 async def test_those_who_wait_get_the_session_in_the_order_of_their_coming() -> None:
-    pool = Sessions()
-    lending = SessionPool(pool, 1)
-    session = await lending.acquire()
+    pool, lending, session = await lent()
     waiting = [asyncio.create_task(lending.acquire()) for _ in range(3)]
     await _turn()
     for each in waiting:
@@ -85,8 +86,7 @@ async def test_those_who_wait_get_the_session_in_the_order_of_their_coming() -> 
 
 
 async def test_who_is_cancelled_while_it_waits_takes_no_session_with_it() -> None:
-    lending = SessionPool(Sessions(), 1)
-    session = await lending.acquire()
+    _, lending, session = await lent()
     first, second = (asyncio.create_task(lending.acquire()) for _ in range(2))
     await _turn()
     await lending.release(session)  # to the first waiter, which has not resumed yet
@@ -102,9 +102,7 @@ async def test_who_is_cancelled_while_it_waits_takes_no_session_with_it() -> Non
 
 
 async def test_a_session_that_was_cut_off_makes_room_for_another() -> None:
-    pool = Sessions()
-    lending = SessionPool(pool, 1)
-    session = await lending.acquire()
+    pool, lending, session = await lent()
     waiting = asyncio.create_task(lending.acquire())
     await _turn()
     cast("Any", session).closed = True
@@ -134,18 +132,14 @@ async def test_a_session_that_cannot_be_opened_makes_room_for_who_waits() -> Non
 
 
 async def test_an_idle_session_that_was_cut_off_is_not_lent_again() -> None:
-    pool = Sessions()
-    lending = SessionPool(pool, 1)
-    session = await lending.acquire()
+    pool, lending, session = await lent()
     await lending.release(session)
     cast("Any", session).closed = True
     assert (await lending.acquire() is session, pool.out) == (False, 1)
 
 
 async def test_a_session_of_one_who_is_cancelled_while_the_pool_closes_is_the_pools_again() -> None:
-    pool = Sessions()
-    lending = SessionPool(pool, 1)
-    session = await lending.acquire()
+    pool, lending, session = await lent()
     waiting = asyncio.create_task(lending.acquire())
     await asyncio.sleep(0)
     await lending.release(session)  # to the waiter, which has not resumed yet
@@ -156,9 +150,7 @@ async def test_a_session_of_one_who_is_cancelled_while_the_pool_closes_is_the_po
 
 
 async def test_a_session_that_is_cut_off_on_its_way_to_who_waits_is_not_lent() -> None:
-    pool = Sessions()
-    lending = SessionPool(pool, 1)
-    session = await lending.acquire()
+    pool, lending, session = await lent()
     waiting = asyncio.create_task(lending.acquire())
     await asyncio.sleep(0)
     await lending.release(session)

@@ -13,6 +13,7 @@ from alembic import command
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from tests.forks import Forks
+from tests.kit import call
 from tests.postgres_server import fresh_database
 
 import toolwright as tw
@@ -29,11 +30,6 @@ WRITTEN = Path(__file__).parent / "journal_0001.sql"
 NEW_TABLES = {"files", "env", "entities", "mcp_tasks", "mcp_definitions"}
 
 
-def calling(name: str, **args: int) -> dict[str, object]:
-    """Return a model turn that calls that tool."""
-    return {"calls": [{"name": name, "args": args}]}
-
-
 def app() -> tw.App:
     """Return the app whose runs are in `journal_0001.sql`."""
 
@@ -47,8 +43,8 @@ def app() -> tw.App:
         kind="external",
         parameters={"type": "object", "properties": {}},
     )
-    adding = ScriptedModel([calling("add", a=1, b=2), {"text": "It's 3."}])
-    asking = ScriptedModel([calling("ask"), {"text": "They said so."}])
+    adding = ScriptedModel([call("add", a=1, b=2), {"text": "It's 3."}])
+    asking = ScriptedModel([call("ask"), {"text": "They said so."}])
     return tw.App(
         agents=[
             tw.Agent("worker", tw.Prompt("w", "Work.", model=adding, tools=[add])),

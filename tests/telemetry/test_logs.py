@@ -8,7 +8,8 @@ from io import StringIO
 import pytest
 
 import toolwright as tw
-from tests.telemetry.watching import DONE, Watching, agent_of, at_work, calling, led
+from tests.kit import call
+from tests.telemetry.watching import DONE, Watching, agent_of, at_work, led
 from toolwright.core.env.logs import JsonFormatter
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +49,7 @@ async def caller(state: tw.ThreadState) -> str:
 
 async def test_what_a_handler_logs_names_its_run_call_and_trace(written: StringIO) -> None:
     watching = Watching()
-    turns = [calling("speak"), calling("speak_in_a_thread"), calling("caller"), DONE]
+    turns = [call("speak"), call("speak_in_a_thread"), call("caller"), DONE]
     app = tw.App(agents=[agent_of("boss", turns, speak, speak_in_a_thread, caller)])
     async with at_work(app, watching) as rt:
         run = await led(rt, "boss")

@@ -14,8 +14,9 @@ import pytest
 import toolwright as tw
 from tests.api.rig import serving
 from tests.client.rig import served
+from tests.kit import add, call
 from tests.runtime.test_context_window import Narrow, echo
-from tests.telemetry.watching import DONE, Watching, agent_of, at_work, calling, led
+from tests.telemetry.watching import DONE, Watching, agent_of, at_work, led
 from toolwright.adapters.telemetry.instruments import MOST_AGENTS, OTHER, Metrics
 from toolwright.adapters.telemetry.meters import Meters
 from toolwright.adapters.telemetry.telemetry import OpenTelemetry
@@ -48,11 +49,6 @@ def figure(text: str, name: str, **labels: str) -> float | None:
     return None
 
 
-@tw.tool(description="Add.")
-async def add(a: int, b: int) -> int:
-    return a + b
-
-
 @tw.tool(description="Fail.")
 async def fail() -> str:
     raise ValueError("no luck")
@@ -67,11 +63,11 @@ later = tw.Tool(
     name="later", description="Ask.", kind="external", is_async=True, parameters={"type": "object"}
 )
 TURNS = [
-    calling("add", a=1, b=2),
-    calling("fail"),
-    calling("made_up_by_the_model"),
-    calling("own_code"),
-    calling("later"),
+    call("add", a=1, b=2),
+    call("fail"),
+    call("made_up_by_the_model"),
+    call("own_code"),
+    call("later"),
     {"text": "Done.", "usage": {"input_tokens": 7, "output_tokens": 5}},
 ]
 
@@ -134,7 +130,7 @@ async def test_a_run_that_is_opened_again_for_calls_is_counted_once() -> None:
 
 async def test_what_waits_and_who_reads_streams_is_a_gauge() -> None:
     watching = counting()
-    app = tw.App(agents=[agent_of("boss", [calling("later"), DONE], later)])
+    app = tw.App(agents=[agent_of("boss", [call("later"), DONE], later)])
     async with at_work(app, watching) as rt, served(rt) as port, httpx2.AsyncClient(timeout=60) as http:
         run = await led(rt, "boss")
         url = f"http://127.0.0.1:{port}"

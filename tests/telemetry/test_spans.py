@@ -14,18 +14,14 @@ from opentelemetry.trace import SpanKind, StatusCode
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.databases import stores
-from tests.telemetry.watching import DONE, Watching, agent_of, at_work, calling, led, lines
+from tests.kit import add, call, ran, send_to
+from tests.telemetry.watching import DONE, Watching, agent_of, at_work, led, lines
 from toolwright.core.model import Model
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.testing import FunctionModel, ScriptedModel, trace_tree
 
 pytestmark = pytest.mark.anyio
-
-
-@tw.tool(description="Add.")
-async def add(a: int, b: int) -> int:
-    return a + b
 
 
 @tw.tool(description="Fail.")
@@ -52,7 +48,7 @@ def parent_id(span: ReadableSpan) -> int:
 @requirement("S4-3-4")
 async def test_a_call_is_below_its_step_and_that_below_its_run() -> None:
     watching = Watching()
-    app = tw.App(agents=[agent_of("boss", [calling("add", a=1, b=2), DONE], add)])
+    app = tw.App(agents=[agent_of("boss", [call("add", a=1, b=2), DONE], add)])
     async with at_work(app, watching) as rt:
         run = await led(rt, "boss")
     assert run.status == "completed"
@@ -76,10 +72,10 @@ async def test_a_call_is_below_its_step_and_that_below_its_run() -> None:
 
 async def test_spans_have_the_names_and_attributes_of_the_genai_conventions() -> None:
     watching = Watching()
-    app = tw.App(agents=[agent_of("boss", [calling("add", a=1, b=2), DONE], add)])
+    app = tw.App(agents=[agent_of("boss", [call("add", a=1, b=2), DONE], add)])
     async with at_work(app, watching) as rt:
         run = await led(rt, "boss")
-        [call] = await rt.calls.list(status=None, run_id=run.id)
+        [made] = await rt.calls.list(status=None, run_id=run.id)
         agent_id = (await rt.agents.active("boss")).agent_id
     led_span, called = watching.span("invoke_agent boss"), watching.span("execute_tool add")
     [chat, _] = [span for span in watching.ended if span.name == "chat scripted"]
@@ -106,7 +102,7 @@ async def test_spans_have_the_names_and_attributes_of_the_genai_conventions() ->
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "add",
         "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": call.id,
+        "gen_ai.tool.call.id": made.id,
         "toolwright.call.kind": "function",
         "toolwright.call.attempt": 1,
         "toolwright.call.outcome": "success",
@@ -117,7 +113,7 @@ async def test_spans_have_the_names_and_attributes_of_the_genai_conventions() ->
 
 async def test_a_call_of_a_handler_is_below_the_call_that_made_it() -> None:
     watching = Watching()
-    app = tw.App(agents=[agent_of("boss", [calling("caller"), DONE], caller, add)])
+    app = tw.App(agents=[agent_of("boss", [call("caller"), DONE], caller, add)])
     async with at_work(app, watching) as rt:
         await led(rt, "boss")
     assert watching.tree == lines("""
@@ -139,7 +135,7 @@ async def test_spans_of_a_handlers_own_are_below_its_call() -> None:
         with watching.tracers.get_tracer("mine").start_as_current_span("my work"):
             return "seen"
 
-    app = tw.App(agents=[agent_of("boss", [calling("look"), DONE], look)])
+    app = tw.App(agents=[agent_of("boss", [call("look"), DONE], look)])
     async with at_work(app, watching) as rt:
         await led(rt, "boss")
     assert "    execute_tool look\n      my work\n" in watching.tree
@@ -147,11 +143,11 @@ async def test_spans_of_a_handlers_own_are_below_its_call() -> None:
 
 async def test_what_a_prompt_tool_asks_and_calls_is_below_its_call() -> None:
     watching = Watching()
-    below = ScriptedModel([calling("add", a=1, b=2), {"text": "Three."}])
+    below = ScriptedModel([call("add", a=1, b=2), {"text": "Three."}])
     sums = tw.Prompt(
         "sums", "You sum.", tool_description="Sums.", expose_as_tool=True, model=below, tools=[add]
     )
-    boss = agent_of("boss", [calling("sums", message="Sum it."), DONE], "sums")
+    boss = agent_of("boss", [call("sums", message="Sum it."), DONE], "sums")
     async with at_work(tw.App(agents=[boss], prompts=[sums]), watching) as rt:
         await led(rt, "boss")
     assert watching.tree == lines("""
@@ -175,7 +171,7 @@ async def test_a_child_is_below_the_call_that_began_it_and_its_parent_goes_on_in
     prompt = tw.Prompt(
         "boss",
         "You ask.",
-        model=ScriptedModel([calling("child", message="Do it"), DONE]),
+        model=ScriptedModel([call("child", message="Do it"), DONE]),
         tools=[tw.SubagentToolConfig(name="child")],
     )
     async with at_work(tw.App(agents=[tw.Agent("boss", prompt), child]), watching) as rt:
@@ -240,8 +236,7 @@ async def test_a_run_that_waits_goes_on_in_the_same_trace_in_the_next_process(
     before, after = Watching(), Watching()
     async with stores(kind, tmp_path) as store:
         async with at_work(_asker(), before, store, inline_wait=0.0) as rt:
-            thread = await rt.threads.create("boss")
-            run = await rt.threads.send(thread.id, "go")
+            run = await send_to(rt, "boss", "go")
             async with asyncio.timeout(10):
                 async for event in rt.events.follow(Topic(kind="run", id=run.id), after=0):
                     if event.type == "run.waiting":
@@ -283,8 +278,7 @@ async def test_a_run_whose_process_died_goes_on_below_a_root_that_was_exported(t
         return tw.App(agents=[tw.Agent("boss", tw.Prompt("boss", "You work.", model=model))])
 
     async with stores("sqlite", tmp_path) as store, at_work(boss(FunctionModel(silent)), before, store) as rt:
-        thread = await rt.threads.create("boss")
-        run = await rt.threads.send(thread.id, "go")
+        run = await send_to(rt, "boss", "go")
         async with asyncio.timeout(20):
             await asked.wait()
         exported = [*before.ended]  # the spans exported by a process that dies now
@@ -297,14 +291,12 @@ async def test_a_run_whose_process_died_goes_on_below_a_root_that_was_exported(t
 
 
 def _asker() -> tw.App:
-    return tw.App(agents=[agent_of("boss", [calling("ask"), DONE], ask)])
+    return tw.App(agents=[agent_of("boss", [call("ask"), DONE], ask)])
 
 
 async def test_an_error_is_on_the_span_of_its_call() -> None:
     watching = Watching()
-    app = tw.App(
-        agents=[agent_of("boss", [calling("fail"), calling("add", a="x"), calling("ad"), DONE], fail, add)]
-    )
+    app = tw.App(agents=[agent_of("boss", [call("fail"), call("add", a="x"), call("ad"), DONE], fail, add)])
     async with at_work(app, watching) as rt:
         await led(rt, "boss")
     failed = watching.span("execute_tool fail")
@@ -329,10 +321,10 @@ SECRET = "sk-very-secret-4711"
 
 async def _with_a_secret(watching: Watching) -> None:
     turns = [
-        calling("add", a=90125, b=2),
-        calling("tell"),
-        calling("fail"),
-        calling("ask_it"),
+        call("add", a=90125, b=2),
+        call("tell"),
+        call("fail"),
+        call("ask_it"),
         DONE,
     ]
 
@@ -346,8 +338,7 @@ async def _with_a_secret(watching: Watching) -> None:
 
     app = tw.App(agents=[agent_of("boss", turns, add, tell, fail, ask_it)])
     async with at_work(app, watching) as rt:
-        thread = await rt.threads.create("boss", env={"KEY": SECRET})
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "go")).id, 20)
+        run = await ran(rt, "boss", "go", env={"KEY": SECRET})
         assert run.status == "completed"
 
 
@@ -379,7 +370,7 @@ async def test_arguments_in_spans_are_bounded() -> None:
     async def take(text: str) -> str:
         return text
 
-    app = tw.App(agents=[agent_of("boss", [calling("take", text="x" * 100_000), DONE], take)])
+    app = tw.App(agents=[agent_of("boss", [call("take", text="x" * 100_000), DONE], take)])
     async with at_work(app, watching) as rt:
         await led(rt, "boss")
     assert len(watching.written) < 40_000
@@ -411,8 +402,7 @@ async def test_a_model_that_fails_says_so_on_its_span_without_secrets() -> None:
     watching = Watching()
     refusing = {"text": "", "fail": "refused", "message": f"The key {SECRET} is wrong."}
     async with at_work(tw.App(agents=[agent_of("boss", [refusing])]), watching) as rt:
-        thread = await rt.threads.create("boss", env={"KEY": SECRET})
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "go")).id, 20)
+        run = await ran(rt, "boss", "go", env={"KEY": SECRET})
         assert run.status == "failed"
     span = watching.span("chat scripted")
     assert span.status.status_code is StatusCode.ERROR
@@ -446,7 +436,7 @@ async def test_a_run_continues_though_it_cannot_be_followed(
 ) -> None:
     watching = Watching()
     watching.tracers.add_span_processor(Broken(moment, name))
-    turns = [calling("caller"), calling("add", a=1, b=2), DONE]
+    turns = [call("caller"), call("add", a=1, b=2), DONE]
     async with at_work(tw.App(agents=[agent_of("boss", turns, caller, add)]), watching) as rt:
         run = await led(rt, "boss")
         messages = await rt.threads.messages(run.thread_id)

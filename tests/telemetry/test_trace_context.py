@@ -13,7 +13,8 @@ from tests.client.rig import client_of, served
 from tests.databases import stores
 from tests.executors.rig import answer
 from tests.executors.rig import serving as http_server
-from tests.telemetry.watching import DONE, Watching, agent_of, at_work, by_hand, calling, led, lines
+from tests.kit import call, send_to
+from tests.telemetry.watching import DONE, Watching, agent_of, at_work, by_hand, led, lines
 from toolwright.client import Worker
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.http.execution import HttpExecution
@@ -53,7 +54,7 @@ async def test_the_request_of_an_http_tool_carries_the_trace_of_its_call() -> No
             parameters={"type": "object", "properties": {"place": {"type": "string"}}},
             execution=HttpExecution(url=url, method="GET"),
         )
-        app = tw.App(agents=[agent_of("boss", [calling("look", place="attic"), DONE], look)])
+        app = tw.App(agents=[agent_of("boss", [call("look", place="attic"), DONE], look)])
         async with at_work(app, watching) as rt:
             await led(rt, "boss")
         [received] = server.received
@@ -82,11 +83,11 @@ async def test_of_what_an_http_tool_was_answered_a_span_has_the_status_alone() -
             parameters={"type": "object"},
             execution=execution,
         )
-        app = tw.App(agents=[agent_of("boss", [calling("look"), DONE], look)])
+        app = tw.App(agents=[agent_of("boss", [call("look"), DONE], look)])
         async with at_work(app, watching) as rt:
             await led(rt, "boss")
-    [call] = [span for span in watching.ended if span.name == "execute_tool look"]
-    assert call.status.description == "HTTP 503 Service Unavailable"
+    [made] = [span for span in watching.ended if span.name == "execute_tool look"]
+    assert made.status.description == "HTTP 503 Service Unavailable"
     assert "patient" not in watching.written
 
 
@@ -95,9 +96,7 @@ async def test_a_worker_works_within_the_trace_of_its_call() -> None:
     contexts: list[trace.SpanContext] = []
     app = tw.App(
         agents=[
-            agent_of(
-                "boss", [calling("ask"), calling("ask_sync"), DONE], external("ask"), external("ask_sync")
-            )
+            agent_of("boss", [call("ask"), call("ask_sync"), DONE], external("ask"), external("ask_sync"))
         ]
     )
     async with at_work(app, watching) as rt, served(rt) as port, client_of(port) as client:
@@ -125,11 +124,10 @@ async def test_a_call_that_another_process_has_begun_is_offered_with_the_trace_o
     tmp_path: Path,
 ) -> None:
     before, after = Watching(), Watching()
-    app = tw.App(agents=[agent_of("boss", [calling("ask"), DONE], external("ask"))])
+    app = tw.App(agents=[agent_of("boss", [call("ask"), DONE], external("ask"))])
     async with stores("sqlite", tmp_path) as store:
         async with at_work(app, before, store, inline_wait=0.0) as rt:
-            thread = await rt.threads.create("boss")
-            run = await rt.threads.send(thread.id, "go")
+            run = await send_to(rt, "boss", "go")
             async with asyncio.timeout(10):
                 async for event in rt.events.follow(Topic(kind="run", id=run.id), after=0):
                     if event.type == "run.waiting":
@@ -175,7 +173,7 @@ async def test_a_run_that_a_service_triggers_is_below_the_trace_of_its_request()
 
 async def test_an_agent_woken_by_what_another_one_says_is_below_the_call_that_said_it() -> None:
     watching = Watching()
-    speaking = [calling("enter_space", spaceId="den"), calling("send_message", text="Hello"), DONE]
+    speaking = [call("enter_space", spaceId="den"), call("send_message", text="Hello"), DONE]
     ada = agent_of("ada", speaking, toolkits=["spaces"])
     bob = agent_of("bob", [DONE], toolkits=["spaces"])
     async with by_hand(tw.App(agents=[ada, bob]), watching) as (rt, motor):

@@ -123,11 +123,6 @@ async def led(rt: Runtime, agent: str, text: str = "go") -> Run:
     return await rt.runs.wait((await rt.threads.send(thread.id, text)).id, 20)
 
 
-def calling(name: str, /, **args: object) -> dict[str, object]:
-    """Return a model turn that calls that tool."""
-    return {"calls": [{"name": name, "args": args}]}
-
-
 DONE: dict[str, object] = {"text": "Done."}
 
 

@@ -10,6 +10,7 @@ from pydantic_ai.models.test import TestModel
 
 import toolwright as tw
 from tests.forks import PYTEST, Forks
+from tests.kit import ran
 from toolwright import testing
 from toolwright.adapters.models.embeddings import OpenAIEmbedder
 from toolwright.core.errors import ModelRefused
@@ -136,8 +137,7 @@ async def test_no_provider_is_asked_within_the_block_and_its_end_names_the_model
     async def ask() -> None:
         with testing.no_providers():
             async with testing.runtime(app) as rt:
-                thread = await rt.threads.create("shop")
-                run = await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 30)
+                run = await ran(rt, "shop", "Hi")
                 assert (run.status, run.error_code) == ("failed", "model_refused")
             with pytest.raises(ModelRefused, match="'openai:small' is a provider's"):
                 await embedder.embed(["a"])
@@ -163,6 +163,5 @@ async def test_an_error_of_the_block_comes_before_the_error_of_the_guard() -> No
     app = tw.App(agents=[tw.Agent("shop", instructions="Be brief.", model="openai:gpt-6.1-terra")])
     with pytest.raises(LookupError), testing.no_providers():
         async with testing.runtime(app) as rt:
-            thread = await rt.threads.create("shop")
-            await rt.runs.wait((await rt.threads.send(thread.id, "Hi")).id, 30)
+            await ran(rt, "shop", "Hi")
         raise LookupError("mine")

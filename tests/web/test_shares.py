@@ -8,9 +8,10 @@ import pytest
 from starlette.types import Message
 
 import toolwright as tw
-from tests.api.rig import Api, calling, serving
+from tests.api.rig import Api, serving
 from tests.api.town import ADA, BOB, town
 from tests.api.town import SERVICE as SERVICE_KEY
+from tests.kit import call
 from toolwright import testing
 from toolwright.core.threads.event import Topic
 from toolwright.testing import ManualClock, ScriptedModel
@@ -133,7 +134,7 @@ def named(name: str) -> Caller:
 
 
 async def test_a_replay_is_one_write_and_one_pause_a_page() -> None:
-    async with serving(ScriptedModel([calling("shout"), {"text": "Done."}]), [shout]) as api:
+    async with serving(ScriptedModel([call("shout"), {"text": "Done."}]), [shout]) as api:
         thread_id, _ = await api.finished()
         reader, ticks = Reader("ada", []), 0
 
@@ -153,7 +154,7 @@ async def test_a_replay_is_one_write_and_one_pause_a_page() -> None:
 
 
 async def test_a_caller_with_many_replays_waits_for_the_others() -> None:
-    async with serving(ScriptedModel([calling("shout"), {"text": "Done."}]), [shout]) as api:
+    async with serving(ScriptedModel([call("shout"), {"text": "Done."}]), [shout]) as api:
         thread_id, _ = await api.finished()
         order: list[str] = []
         many = [Reader("busy", order) for _ in range(30)]

@@ -11,6 +11,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel
 
 import toolwright as tw
+from tests.kit import send_to
 from toolwright import testing
 from toolwright.core.threads.message import Message
 
@@ -152,8 +153,7 @@ async def test_a_message_sent_to_a_runtime_is_processed_in_an_empty_context() ->
 
         async def send(user: str) -> None:
             USER.set(user)
-            thread = await rt.threads.create("parent")
-            run = await rt.threads.send(thread.id, user)
+            run = await send_to(rt, "parent", user)
             await rt.runs.wait(run.id, 20)
 
         await asyncio.gather(*[asyncio.create_task(send(user)) for user in PEOPLE])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import toolwright as tw
+from tests.kit import send_to
 from toolwright import errors, testing
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.runtime import Runtime
@@ -61,8 +62,7 @@ async def elsewhere(work: Callable[[], Awaitable[Any]]) -> Any:
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_another_loop_can_use_the_runtime(kind: str, tmp_path: Path) -> None:
     async def converse() -> tuple[str | None, list[str]]:
-        thread = await rt.threads.create("clerk")
-        run = await rt.threads.send(thread.id, "Look.")
+        run = await send_to(rt, "clerk", "Look.")
         run = await rt.runs.wait(run.id)
         events = [type(each).__name__ async for each in rt.runs.stream(run.id)]
         return (await rt.runs.result(run.id)).output, events
@@ -76,11 +76,10 @@ async def test_another_loop_can_use_the_runtime(kind: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_function_tool_can_use_its_state_from_a_loop_of_its_own(kind: str, tmp_path: Path) -> None:
     async with app("ask").runtime(journal(kind, tmp_path)) as rt:
-        thread = await rt.threads.create("clerk")
-        run = await rt.threads.send(thread.id, "Ask.")
+        run = await send_to(rt, "clerk", "Ask.")
         async with asyncio.timeout(WITHIN):
             await rt.runs.wait(run.id)
-        results = [each.content for each in await rt.threads.messages(thread.id) if each.role == "tool"]
+        results = [each.content for each in await rt.threads.messages(run.thread_id) if each.role == "tool"]
     assert results == ["2 message, seen"]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import toolwright as tw
+from tests.kit import ran
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -27,8 +28,7 @@ async def test_both_say_that_the_agent_is_missing(
 
     async def wait() -> None:
         async with other.runtime(settings) as rt:
-            thread = await rt.threads.create("clerk")
-            await rt.runs.wait((await rt.threads.send(thread.id, "Hi.")).id)
+            await ran(rt, "clerk", "Hi.")
 
     async def use() -> None:
         match door:

@@ -10,6 +10,7 @@ import toolwright as tw
 from tests.browser.chromium import CHROMIUM, FLAGS, found
 from tests.browser.console.rig import house
 from tests.browser.console.town import town
+from tests.kit import send_to
 from toolwright import testing
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
@@ -49,8 +50,7 @@ async def approval_picture(context: BrowserContext) -> None:
     """Take a picture of README's payment while it waits."""
     model = testing.ScriptedModel([{"calls": [{"name": "pay", "args": {"to": "Ann", "amount": 5}}]}])
     async with house(tw.App(agents=[tw.Agent("clerk", model=model, tools=[pay])])) as made:
-        thread = await made.rt.threads.create("clerk")
-        run = await made.rt.threads.send(thread.id, "Pay Ann 5 euros.")
+        run = await send_to(made.rt, "clerk", "Pay Ann 5 euros.")
         await made.rt.runs.wait_for_input(run.id)
         await _take(await made.enter(context), f"{made.url}/pending", "approval-light")
 

@@ -12,6 +12,7 @@ from playwright.async_api import BrowserContext, Locator, Page, expect
 import toolwright as tw
 from tests.browser.console.rig import house
 from tests.browser.console.test_threads import HOSTILE, Gate, no_overflow, unharmed
+from tests.kit import ran, send_to
 from toolwright.core.journal.units import Node
 from toolwright.testing import FunctionModel, ScriptedModel
 
@@ -49,8 +50,7 @@ async def test_a_run_is_followed_from_its_first_step_to_its_end(context: Browser
         {"text": "It is seven.", "delay": 1},
     ]  # fmt: skip
     async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns, sleep=gate.sleep)) as made:
-        thread = await made.rt.threads.create("cook")
-        run = await made.rt.threads.send(thread.id, "Count")
+        run = await send_to(made.rt, "cook", "Count")
         page = await made.enter(context, f"/runs/{run.id}")
         await expect(page.locator("h1 + .badge")).to_have_text("running")
         gate.open()
@@ -83,8 +83,7 @@ async def test_one_goes_from_a_call_to_the_thread_below_and_back(context: Browse
         "helper": [{"text": "Here is salt.", "delay": 1}],
     }
     async with house(tw.App(agents=[boss, helper]), model=ScriptedModel(script, sleep=gate.sleep)) as made:
-        thread = await made.rt.threads.create("boss")
-        run = await made.rt.threads.send(thread.id, "Salt?")
+        run = await send_to(made.rt, "boss", "Salt?")
         page = await made.enter(context, f"/runs/{run.id}")
         await expect(page.get_by_text("This run waits for a child thread.")).to_be_visible()
         await page.get_by_role("link", name="See the child threads").click()
@@ -106,8 +105,7 @@ async def test_a_run_is_cancelled_after_a_question(context: BrowserContext) -> N
     async with house(
         tw.App(agents=[cook()]), model=ScriptedModel([{"text": "Slowly.", "delay": 1}], sleep=Gate().sleep)
     ) as made:
-        thread = await made.rt.threads.create("cook")
-        run = await made.rt.threads.send(thread.id, "Cook")
+        run = await send_to(made.rt, "cook", "Cook")
         page = await made.enter(context, f"/runs/{run.id}")
         other = await context.new_page()
         await other.goto(f"{made.url}/runs/{run.id}")
@@ -126,8 +124,7 @@ async def test_what_failed_says_so_and_runs_nothing(context: BrowserContext) -> 
         {"fail": "refused", "message": f"No more. {HOSTILE}"},
     ]
     async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns)) as made:
-        thread = await made.rt.threads.create("cook")
-        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, HOSTILE)).id)
+        run = await ran(made.rt, "cook", HOSTILE)
         assert run.status == "failed"
         page = await made.enter(context, f"/runs/{run.id}")
         await expect(page.get_by_role("alert")).to_contain_text("No more.")
@@ -150,9 +147,8 @@ async def test_a_failed_run_is_retried(context: BrowserContext, place: str) -> N
 
     answers: list[int] = []
     async with house(tw.App(agents=[cook()]), model=FunctionModel(answer)) as made:
-        thread = await made.rt.threads.create("cook", user_id=await made.person("ada"))
-        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Cook")).id)
-        path = {"runs": f"/runs/{run.id}", "threads": f"/threads/{thread.id}"}[place]
+        run = await ran(made.rt, "cook", "Cook", user_id=await made.person("ada"))
+        path = {"runs": f"/runs/{run.id}", "threads": f"/threads/{run.thread_id}"}[place]
         page = await made.enter(context, path, person="ada")
         await page.get_by_role("button", name="Retry the run").click()
         await expect(page.get_by_text("Paid, thanks.").first).to_be_visible()
@@ -163,10 +159,9 @@ async def test_a_failed_run_is_retried(context: BrowserContext, place: str) -> N
 async def test_where_the_code_failed_is_for_services_alone(context: BrowserContext) -> None:
     turns: list[Any] = [{"calls": [{"name": "fail", "args": {}}]}, {"text": "Sorry."}]
     async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns)) as made:
-        thread = await made.rt.threads.create("cook", user_id=await made.person("ada"))
-        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Cook")).id)
+        run = await ran(made.rt, "cook", "Cook", user_id=await made.person("ada"))
         page = await made.enter(context, f"/runs/{run.id}", person="ada")
-        for path in (f"/runs/{run.id}", f"/threads/{thread.id}"):
+        for path in (f"/runs/{run.id}", f"/threads/{run.thread_id}"):
             await page.goto(f"{made.url}{path}")
             await fold(page, "fail").locator("summary").click()
             await expect(fold(page, "fail").locator(".error")).to_contain_text("The oven is cold.")
@@ -176,8 +171,7 @@ async def test_where_the_code_failed_is_for_services_alone(context: BrowserConte
 async def test_a_run_of_many_steps_shows_the_newest_page_first(context: BrowserContext) -> None:
     turns: list[Any] = [{"calls": [{"name": "count", "args": {"number": number}}]} for number in range(1, 60)]
     async with house(tw.App(agents=[cook()]), model=ScriptedModel([*turns, {"text": "Done."}])) as made:
-        thread = await made.rt.threads.create("cook")
-        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Count")).id)
+        run = await ran(made.rt, "cook", "Count")
         page = await made.enter(context, f"/runs/{run.id}")
         await expect(step(page, 60)).to_contain_text("Done.")
         await expect(page.locator(".step")).to_have_count(20)
@@ -194,8 +188,7 @@ async def test_a_step_of_many_calls_shows_some_and_more_when_asked(context: Brow
     async with house(
         tw.App(agents=[cook()]), model=ScriptedModel([{"calls": calls}, {"text": "Done."}])
     ) as made:
-        thread = await made.rt.threads.create("cook")
-        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Count")).id)
+        run = await ran(made.rt, "cook", "Count")
         page = await made.enter(context, f"/runs/{run.id}")
         await expect(page.locator(".fold")).to_have_count(50)
         await page.get_by_role("button", name="450 more calls").click()
@@ -226,8 +219,7 @@ async def test_a_call_tells_how_far_it_is_and_who_answers_it(context: BrowserCon
         {"text": "Done."},
     ]
     async with house(tw.App(agents=[cook(bake, ask)]), model=ScriptedModel(turns)) as made:
-        thread = await made.rt.threads.create("cook")
-        run = await made.rt.threads.send(thread.id, "Bake")
+        run = await send_to(made.rt, "cook", "Bake")
         page = await made.enter(context, f"/runs/{run.id}")
         await expect(fold(page, "bake")).to_contain_text("running")
         go_on.set()
@@ -249,8 +241,7 @@ async def test_a_missing_value_is_given_where_the_run_waits_for_it(context: Brow
 
     turns: list[Any] = [{"calls": [{"name": "buy", "args": {}}]}, {"text": "Bought."}]
     async with house(tw.App(agents=[cook(buy)]), model=ScriptedModel(turns)) as made:
-        thread = await made.rt.threads.create("cook")
-        run = await made.rt.threads.send(thread.id, "Buy")
+        run = await send_to(made.rt, "cook", "Buy")
         page = await made.enter(context, f"/runs/{run.id}")
         await page.get_by_label("SHOP_KEY").fill("the-key-of-the-shop")
         await page.get_by_role("button", name="Save").click()
@@ -271,8 +262,7 @@ async def test_people_see_runs_of_their_threads_and_the_status_of_those_they_cau
         spoken = await made.rt.spaces.say("kitchen", ada, "Hello")
         [run_id] = spoken.runs.values()
         caused = await made.rt.runs.wait(run_id)
-        other = await made.rt.threads.create("talker")
-        foreign = await made.rt.runs.wait((await made.rt.threads.send(other.id, "Hi")).id)
+        foreign = await ran(made.rt, "talker", "Hi")
         page = await made.enter(context, f"/runs/{caused.id}", person="ada")
         await expect(page.locator(".card .badge")).to_have_text(caused.status)
         await expect(page.get_by_text("The secret of the house.")).to_have_count(0)
@@ -319,8 +309,7 @@ async def test_a_run_fits_a_phone(context: BrowserContext) -> None:
         {"text": "Done."},
     ]
     async with house(tw.App(agents=[cook()]), model=ScriptedModel(turns)) as made:
-        thread = await made.rt.threads.create("cook")
-        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, long)).id)
+        run = await ran(made.rt, "cook", long)
         page = await made.enter(context, f"/runs/{run.id}")
         await page.set_viewport_size({"width": 390, "height": 800})
         await page.locator(".fold > summary").click()

@@ -12,6 +12,7 @@ from playwright.async_api import BrowserContext, Locator, Page, expect
 
 import toolwright as tw
 from tests.browser.console.rig import House, house
+from tests.kit import ran, send_to
 from toolwright.testing import ScriptedModel
 from toolwright.web.dependencies import MOST_CHANGES
 
@@ -259,9 +260,8 @@ async def test_a_call_and_its_answer_are_one_also_where_a_page_ends_between_them
 ) -> None:
     calls = [{"name": "echo", "args": {"text": f"call {number}"}} for number in range(60)]
     async with talking([{"calls": calls}, {"text": "Done."}]) as made:
-        thread = await made.rt.threads.create("guide")
-        await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Go")).id)
-        page = await made.enter(context, f"/threads/{thread.id}")
+        run = await ran(made.rt, "guide")
+        page = await made.enter(context, f"/threads/{run.thread_id}")
         await expect(said(page, "Done.")).to_be_visible()
         await page.get_by_role("button", name="Earlier messages").click()
         await expect(said(page, "Go")).to_have_count(1)
@@ -397,15 +397,14 @@ async def test_a_thread_fits_a_phone(context: BrowserContext) -> None:
         {"text": "Done."},
     ]
     async with talking(turns) as made:
-        thread = await made.rt.threads.create("guide", tags=["t" * 100])
-        await made.rt.runs.wait((await made.rt.threads.send(thread.id, long)).id)
-        page = await made.enter(context, f"/threads/{thread.id}")
+        run = await ran(made.rt, "guide", long, tags=["t" * 100])
+        page = await made.enter(context, f"/threads/{run.thread_id}")
         await page.set_viewport_size({"width": 390, "height": 800})
         await page.locator(".fold > summary").click()
         await expect(page.locator(".fold .inside .code")).to_have_count(2)
         await no_overflow(page)
         for tab in ("family", "files", "values", "prompt"):
-            await page.goto(f"{made.url}/threads/{thread.id}?tab={tab}")
+            await page.goto(f"{made.url}/threads/{run.thread_id}?tab={tab}")
             await expect(page.locator(".tab[aria-current=page]")).to_be_visible()
             await no_overflow(page)
         await page.goto(f"{made.url}/threads")
@@ -477,15 +476,14 @@ async def test_a_streamed_answer_is_followed_and_a_message_that_is_sent_moves_th
 
 async def test_a_failed_run_shows_its_error_in_its_thread_and_in_the_list(context: BrowserContext) -> None:
     async with talking([]) as made:
-        thread = await made.rt.threads.create("guide")
-        run = await made.rt.runs.wait((await made.rt.threads.send(thread.id, "Which way\nto the sea?")).id)
+        run = await ran(made.rt, "guide", "Which way\nto the sea?")
         assert run.status == "failed"
         assert run.error
-        page = await made.enter(context, f"/threads/{thread.id}")
+        page = await made.enter(context, f"/threads/{run.thread_id}")
         await expect(page.locator("[role=alert]")).to_contain_text(run.error)
         await expect(page.locator(".head .badge", has_text="failed")).to_be_visible()
         await page.goto(f"{made.url}/threads")
-        row = page.locator(f"[data-thread={thread.id}]")
+        row = page.locator(f"[data-thread={run.thread_id}]")
         await expect(row.locator(".title")).to_have_text("Which way to the sea?")
         await expect(row.locator(".badge")).to_have_text("failed")
         await expect(row).to_contain_text("1 message")
@@ -524,11 +522,10 @@ async def test_a_run_that_waits_for_an_approval_says_so_and_its_thread_is_listed
     agent = tw.Agent("guide", tw.Prompt("guide", "You guide.", tools=[pay]))
     turns: list[dict[str, Any]] = [{"calls": [{"name": "pay"}]}, {"text": "It is paid."}]
     async with house(tw.App(agents=[agent]), model=ScriptedModel(turns)) as made:
-        thread = await made.rt.threads.create("guide")
-        run = await made.rt.threads.send(thread.id, "Pay")
+        run = await send_to(made.rt, "guide", "Pay")
         await made.rt.runs.wait_for_input(run.id)
         page = await made.enter(context, "/threads")
-        await expect(page.locator(f"[data-thread={thread.id}] .badge")).to_have_text("waiting")
+        await expect(page.locator(f"[data-thread={run.thread_id}] .badge")).to_have_text("waiting")
         await page.goto(f"{made.url}/runs/{run.id}")
         await expect(page.get_by_text("This run waits for an approval.")).to_be_visible()
         await expect(page.get_by_role("link", name="See the child threads")).to_have_count(0)
@@ -594,9 +591,8 @@ async def test_a_path_that_leads_nowhere_is_said_within_the_console(context: Bro
 async def test_a_thread_is_renamed(context: BrowserContext) -> None:
     agent = tw.Agent("cook", instructions="Cook.")
     async with house(tw.App(agents=[agent]), model=ScriptedModel([{"text": "Hi."}])) as made:
-        thread = await made.rt.threads.create("cook", user_id=await made.person("ada"))
-        await made.rt.runs.wait((await made.rt.threads.send(thread.id, "First words")).id)
-        page = await made.enter(context, f"/threads/{thread.id}", person="ada")
+        run = await ran(made.rt, "cook", "First words", user_id=await made.person("ada"))
+        page = await made.enter(context, f"/threads/{run.thread_id}", person="ada")
         await expect(page.locator("h1")).to_have_text("First words")
         for name, title in ((HOSTILE, "<img"), ("", "First words")):
             await page.get_by_role("button", name="Rename").click()
@@ -606,4 +602,4 @@ async def test_a_thread_is_renamed(context: BrowserContext) -> None:
             await unharmed(page)
             await page.goto(f"{made.url}/threads")
             await expect(page.locator(".item .title")).to_contain_text(title)
-            await page.goto(f"{made.url}/threads/{thread.id}")
+            await page.goto(f"{made.url}/threads/{run.thread_id}")

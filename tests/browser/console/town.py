@@ -6,6 +6,7 @@ from typing import Any
 
 import toolwright as tw
 from tests.browser.console.rig import House, house
+from tests.kit import send_to
 from toolwright.core.agents.mind import GoalChange
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
@@ -139,6 +140,5 @@ async def _fill(rt: Runtime, people: list[str]) -> None:
     await rt.minds.set_goals("host", [GoalChange(description="Find a hotel near the station")])
     await rt.blocks.write("host", "travellers", "Ada likes it quiet; Bob wants breakfast.")
     await rt.passages.add("host", "The Sakura is five minutes from the station.", ["hotels"])
-    thread = await rt.threads.create("guide", user_id=ada, tags=["kyoto"])
-    run = await rt.threads.send(thread.id, "A quiet hotel in Kyoto, please.")
+    run = await send_to(rt, "guide", "A quiet hotel in Kyoto, please.", user_id=ada, tags=["kyoto"])
     await rt.runs.wait(run.id, 20)

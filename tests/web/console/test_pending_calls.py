@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 import toolwright as tw
+from tests.kit import ran, send_to
 from toolwright import testing
 from toolwright.core.threads.call import Call
 from toolwright.runtime.runtime import Runtime
@@ -80,8 +81,7 @@ async def waiting() -> AsyncGenerator[tuple[Runtime, Visit, Visit]]:
         await rt.spaces.create("Trip to Tokyo", id="trip", members=[ada.id, agent.id])
         spoken = await rt.spaces.say("trip", ada.id, "Go")
         await waiting_call(rt, next(iter(spoken.runs.values())))
-        thread = await rt.threads.create("sky", user_id=ada.id)
-        run = await rt.threads.send(thread.id, "Weather")
+        run = await send_to(rt, "sky", "Weather", user_id=ada.id)
         await rt.runs.wait_for_input(run.id)
         person = Caller(kind="person", entity_id=ada.id, external_id="ada")
         yield rt, visit_of(rt, SERVICE), visit_of(rt, person)
@@ -130,8 +130,7 @@ async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they
     agent = tw.Agent("clerk", instructions="Pay.", model=model, tools=[pay])
     async with testing.runtime(tw.App(agents=[agent])) as rt:
         ada = await rt.entities.create(external_id="ada")
-        thread = await rt.threads.create("clerk", user_id="ada")
-        run = await rt.threads.send(thread.id, "Go")
+        run = await send_to(rt, "clerk", user_id="ada")
         await rt.runs.wait_for_input(run.id)
         visit = visit_of(rt, Caller(kind="person", entity_id=ada.id, external_id="ada"))
         assert await count_pending(visit) == 1
@@ -149,8 +148,7 @@ async def test_a_step_is_counted_from_when_its_model_was_asked() -> None:
     model = testing.ScriptedModel([{"calls": [{"name": "look"}]}, {"text": "Done."}])
     agent = tw.Agent("clerk", instructions="Look.", model=model, tools=[look])
     async with testing.runtime(tw.App(agents=[agent])) as rt:
-        thread = await rt.threads.create("clerk")
-        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        run = await ran(rt, "clerk")
         course = RunDetail(visit_of(rt, SERVICE), run)
         await course.read()
         answers = [each for each in await rt.runs.messages(run.id) if each.role == "tool"]

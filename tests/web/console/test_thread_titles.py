@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 import toolwright as tw
+from tests.kit import send_to
 from toolwright.testing import FunctionModel
 from toolwright.web.auth.access import SERVICE
 from toolwright.web.console.threads.head import last_run_of, status_of, title_of
@@ -30,10 +31,9 @@ async def test_a_thread_is_called_by_its_first_words(said: str, title: str, tmp_
     settings = tw.Settings(database_url=f"sqlite:///{tmp_path}/journal.db")
     async with tw.App(agents=[BOSS]).runtime(settings) as rt:
         visit = cast("Visit", SimpleNamespace(runtime=rt, caller=SERVICE, is_service=True))
-        thread = await rt.threads.create("boss")
-        run = await rt.threads.send(thread.id, said)
+        run = await send_to(rt, "boss", said)
         await rt.runs.wait(run.id, 60)
-        assert await title_of(visit, await rt.threads.get(thread.id)) == title
+        assert await title_of(visit, await rt.threads.get(run.thread_id)) == title
 
 
 async def test_a_message_or_a_run_that_cannot_be_read_hides_no_thread(tmp_path: Path) -> None:
