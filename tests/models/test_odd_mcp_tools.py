@@ -9,10 +9,11 @@ import httpx2
 import pytest
 
 import toolwright as tw
-from tests.kit import ran
+from tests.kit import ran, until
 from tests.models.wire_server import WireCall, WireServer
 from toolwright import testing
 from toolwright.adapters.models.providers.model import PydanticAIModel
+from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.gateway import gateway
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +55,10 @@ def agent_with(model: PydanticAIModel, folder: Path) -> tw.App:
     return tw.App(agents=[tw.Agent("a", tw.Prompt("a", "Work.", model=model))], mcp={"odd": odd})
 
 
+async def is_ready(rt: Runtime) -> bool:
+    return (await rt.mcp.of("a"))[0].status == "ready"
+
+
 async def test_an_odd_tool_of_a_server_costs_no_other_tool_and_no_run(
     model: PydanticAIModel, server: WireServer, tmp_path: Path
 ) -> None:
@@ -68,8 +73,8 @@ async def test_an_odd_tool_of_a_server_costs_no_other_tool_and_no_run(
     )
     server.answer(text=["Done."])
     async with testing.runtime(agent_with(model, tmp_path)) as rt:
-        while (await rt.mcp.of("a"))[0].status != "ready":
-            pass  # on a busy machine a process can take longer to start than a run waits for it
+        # On a busy machine a process can take longer to start than a run waits for it.
+        await until(lambda: is_ready(rt))
         run = await ran(rt, "a")
         assert (run.status, run.error) == ("completed", None)
         found, refused, fine = [
@@ -96,9 +101,12 @@ async def test_services_see_which_tools_a_model_is_not_offered(
             transport=httpx2.ASGITransport(application), base_url="http://localhost"
         ) as client,
     ):
-        answer: Any = (await client.get("/api/agents/a/mcp")).json()
-        while answer["servers"][0]["status"] != "ready":
-            answer = (await client.get("/api/agents/a/mcp")).json()
+
+        async def ready() -> dict[str, Any] | None:  # JSON
+            shown = (await client.get("/api/agents/a/mcp")).json()
+            return shown if shown["servers"][0]["status"] == "ready" else None
+
+        answer = await until(ready)
     [fault] = answer["withheld"]
     assert fault["tool"] == "within"
     assert answer["servers"][0]["faults"] == [fault]
