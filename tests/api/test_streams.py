@@ -250,7 +250,7 @@ async def test_a_stopping_server_ends_open_streams_at_once() -> None:
         async with api.stream(f"/api/threads/{thread_id}/stream") as stream:
             await stream.event()
             api.server.end()
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(30):
                 assert await stream.chunk() == b""
 
 
@@ -267,5 +267,5 @@ async def test_a_reader_that_goes_is_forgotten() -> None:
             await stream.event()
             assert buses[0].wanted(thread_id, run_id)
             [task] = api.server.server_state.tasks
-        await asyncio.wait([task], timeout=5)
+        await asyncio.wait([task], timeout=60)
         assert not buses[0].wanted(thread_id, run_id)
