@@ -56,6 +56,12 @@ class Home:
         sent = await self.rt.threads.send(thread_id, text)
         return await self.rt.runs.wait(sent.id, 10)
 
+    async def ran(self, text: str = "Go", **options: Any) -> Thread:
+        """Return a new thread of the boss after the run of its first message."""
+        thread = await self.thread(**options)
+        await self.run(thread.id, text)
+        return thread
+
     async def children(self, thread_id: str) -> Sequence[Thread]:
         return await self.rt.threads.children(thread_id)
 

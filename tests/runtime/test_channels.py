@@ -21,6 +21,7 @@ from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.space_effects import Post, React
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Unit
+from toolwright.core.spaces import Entity
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
@@ -407,6 +408,27 @@ CREW = ("michael", "jim", "dwight", "angela")
 ASK = tw.Tool(name="ask", description="Ask.", kind="external", parameters={"type": "object"}, visible=False)
 
 
+@tw.tool(description="End it all.")
+async def end_all(state: tw.ThreadState) -> str:
+    await state.terminate()
+    return "over"
+
+
+@asynccontextmanager
+async def in_sequence(model: Watched, *tools: tw.Tool) -> AsyncGenerator[tuple[Runtime, ManualMotor, Entity]]:
+    """Yield a runtime with the crew in a sequential channel, its motor, and Pam, who is there too."""
+    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=tools), toolkits=["channels"]) for n in CREW]
+    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
+        pam = await rt.entities.create(external_id="pam")
+        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+        yield rt, motor, pam
+
+
+async def said_in(rt: Runtime) -> list[str]:
+    """Return the texts in the channel."""
+    return [each.message.content for each in await rt.spaces.messages("general")]
+
+
 def in_turn(**turns: Any) -> dict[str, list[dict[str, Any]]]:
     """Return a script in which each agent answers with its name, except for the given turns."""
     return {name: turns.get(name, [sends("general", f"{name}!"), {"text": "."}]) for name in CREW}
@@ -440,14 +462,10 @@ async def test_only_the_first_agent_is_woken_by_the_message_itself() -> None:
 
 async def test_a_run_that_fails_is_given_up_and_the_next_has_its_turn() -> None:
     model = Listening(in_turn(), raising(RuntimeError("broken"), "jim"))
-    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
-    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
-        pam = await rt.entities.create(external_id="pam")
-        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+    async with in_sequence(model) as (rt, motor, pam):
         await rt.spaces.say("general", pam.id, "Ideas?")
         await motor.run_until_idle()
-        said = [each.message.content for each in await rt.spaces.messages("general")]
-        assert said == ["Ideas?", "michael!", "dwight!", "angela!"]
+        assert await said_in(rt) == ["Ideas?", "michael!", "dwight!", "angela!"]
         [failed] = await rt.inboxes.list("jim")
         assert failed.status == "failed"
         await rt.inboxes.retry("jim", failed.event_id)
@@ -468,49 +486,35 @@ async def test_who_has_gone_is_passed_over_and_a_deleted_message_goes_no_further
 
 
 async def test_a_cancelled_run_and_a_thread_that_is_over_pass_the_message_on() -> None:
-    @tw.tool(description="End it all.")
-    async def end_all(state: tw.ThreadState) -> str:
-        await state.terminate()
-        return "over"
-
     model = Listening(in_turn(jim=[call("end_all"), {"text": "."}]))
-    agents = [
-        tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[end_all]), toolkits=["channels"]) for n in CREW
-    ]
-    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
-        pam = await rt.entities.create(external_id="pam")
-        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+    async with in_sequence(model, end_all) as (rt, motor, pam):
         spoken = await rt.spaces.say("general", pam.id, "Ideas?")
         [run_id] = spoken.runs.values()
         await rt.runs.cancel(run_id)
         await motor.run_until_idle()
-        said = [each.message.content for each in await rt.spaces.messages("general")]
-        assert said == ["Ideas?", "dwight!", "angela!"]
+        assert await said_in(rt) == ["Ideas?", "dwight!", "angela!"]
         await rt.spaces.say("general", pam.id, "Again?")
         await motor.run_until_idle()
-        said = [each.message.content for each in await rt.spaces.messages("general")]
-        assert said[3:] == ["Again?", "michael!", "dwight!", "angela!"]
+        assert (await said_in(rt))[3:] == ["Again?", "michael!", "dwight!", "angela!"]
 
 
 async def test_who_has_ended_their_home_thread_is_passed_over_as_the_first_too() -> None:
-    @tw.tool(description="End it all.")
-    async def end_all(state: tw.ThreadState) -> str:
-        await state.terminate()
-        return "over"
-
     model = Listening(in_turn(michael=[call("end_all"), {"text": "."}]))
-    agents = [
-        tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[end_all]), toolkits=["channels"]) for n in CREW
-    ]
-    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
-        pam = await rt.entities.create(external_id="pam")
-        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+    async with in_sequence(model, end_all) as (rt, motor, pam):
         for text in ("Ideas?", "Again?"):
             spoken = await rt.spaces.say("general", pam.id, text)
             await motor.run_until_idle()
         assert list(spoken.runs) == [(await rt.agents.get("jim")).id]
-        said = [each.message.content for each in await rt.spaces.messages("general")]
-        assert said == ["Ideas?", "jim!", "dwight!", "angela!", "Again?", "jim!", "dwight!", "angela!"]
+        assert await said_in(rt) == [
+            "Ideas?",
+            "jim!",
+            "dwight!",
+            "angela!",
+            "Again?",
+            "jim!",
+            "dwight!",
+            "angela!",
+        ]
 
 
 @pytest.mark.parametrize(("first", "status"), [("michael", "processed"), ("failing", "failed"), (None, None)])
@@ -557,10 +561,7 @@ async def test_who_ends_just_as_their_turn_comes_is_passed_over(
 async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_without_them() -> None:
     turns = in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}])
     model = Listening(turns, raising(RuntimeError("broken"), "jim"))
-    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
-    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
-        pam = await rt.entities.create(external_id="pam")
-        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+    async with in_sequence(model, ASK) as (rt, motor, pam):
         await rt.spaces.say("general", pam.id, "Ideas?")
         await motor.run_until_idle()
         [waiting] = await rt.calls.list()
@@ -571,17 +572,13 @@ async def test_who_is_tried_again_does_not_lead_on_a_round_that_has_gone_on_with
         assert list(await rt.inboxes.list("angela")) == []
         await rt.calls.submit(waiting.run_id, waiting.id, "yes")
         await motor.run_until_idle()
-        said = [each.message.content for each in await rt.spaces.messages("general")]
-        assert said == ["Ideas?", "michael!", "jim!", "dwight!", "angela!"]
+        assert await said_in(rt) == ["Ideas?", "michael!", "jim!", "dwight!", "angela!"]
         assert [len(await rt.inboxes.list(name)) for name in CREW] == [1, 1, 1, 1]
 
 
 async def test_what_is_said_during_a_round_reaches_each_agent_in_its_order() -> None:
     model = Listening(in_turn(dwight=[call("ask"), sends("general", "dwight!"), {"text": "."}]))
-    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model, tools=[ASK]), toolkits=["channels"]) for n in CREW]
-    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
-        pam = await rt.entities.create(external_id="pam")
-        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+    async with in_sequence(model, ASK) as (rt, motor, pam):
         for text in ("Ideas?", "More?"):
             await rt.spaces.say("general", pam.id, text)
             await motor.run_until_idle()
@@ -605,10 +602,7 @@ async def test_a_round_through_two_hundred_agents_reaches_each_once_in_its_turn(
 
 async def test_behind_a_model_that_is_down_the_round_stands_until_it_is_up_or_the_run_cancelled() -> None:
     model = Listening(in_turn(), raising(ModelUnavailable("down"), "jim"))
-    agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in CREW]
-    async with journals.by_hand(tw.App(agents=agents)) as (rt, motor):
-        pam = await rt.entities.create(external_id="pam")
-        await rt.spaces.create("G", id="general", members=[pam.id, *CREW], delivery="sequential")
+    async with in_sequence(model) as (rt, motor, pam):
         for text in ("Ideas?", "More?"):
             await rt.spaces.say("general", pam.id, text)
             await motor.run_until_idle()
@@ -616,15 +610,13 @@ async def test_behind_a_model_that_is_down_the_round_stands_until_it_is_up_or_th
                 await motor.run_timers()
             [stuck, *_] = [run for run in await rt.runs.list() if not run.over]
             assert (stuck.status, stuck.error) == ("queued", "down")
-            said = [each.message.content for each in await rt.spaces.messages("general")]
-            assert said[-2:] == [text, "michael!"]
+            assert (await said_in(rt))[-2:] == [text, "michael!"]
             if text == "Ideas?":
                 await rt.runs.cancel(stuck.id)
                 await motor.run_until_idle()
         model.before = None
         await motor.run_timers()
-        said = [each.message.content for each in await rt.spaces.messages("general")]
-        assert said == [
+        assert await said_in(rt) == [
             *("Ideas?", "michael!", "dwight!", "angela!"),
             *("More?", "michael!", "jim!", "dwight!", "angela!"),
         ]

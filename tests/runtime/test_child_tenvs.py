@@ -62,8 +62,7 @@ async def test_a_child_is_given_its_tenvs_however_it_begins(config: dict[str, An
     begin = create(message="Do") if "resumable" in config else call("worker", message="Do")
     turns = [DONE] if "immediate" in config else [begin, DONE, DONE]
     async with home(worker(LOOKS, [look]), config, turns) as at:
-        thread = await at.thread(tenvs={"shop_url": "https://own.test", "per_page": 3, "other": 1})
-        await at.run(thread.id)
+        thread = await at.ran(tenvs={"shop_url": "https://own.test", "per_page": 3, "other": 1})
         [child] = await at.children(thread.id)
         for run in await at.rt.runs.list(thread_id=child.id):
             await at.rt.runs.wait(run.id, 10)
@@ -124,8 +123,7 @@ async def test_a_child_without_required_tenvs_does_not_begin_and_the_error_says_
     config: dict[str, Any], missing: list[str], words: str
 ) -> None:
     async with home(worker(LOOKS, [look]), config, [call("worker", message="Do"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [result] = await at.results(thread.id)
         assert result["error_code"] == "tenvs_required"
         assert result["missing"] == missing
@@ -140,8 +138,7 @@ async def test_a_child_without_required_tenvs_does_not_begin_and_the_error_says_
 async def test_a_secret_that_is_passed_on_stays_one_in_the_child_and_is_sealed() -> None:
     worker_of_key = worker([call("use"), {"text": f"I used {KEY}."}], [use])
     async with home(worker_of_key, {"passTenvs": ["api_key"]}, [call("worker", message="Do"), DONE]) as at:
-        thread = await at.thread(tenvs={"api_key": KEY})
-        await at.run(thread.id)
+        thread = await at.ran(tenvs={"api_key": KEY})
         [child] = await at.children(thread.id)
         assert await at.results(child.id) == ["used [redacted:api_key]"]
         [row] = await journal(at.rt).env_of(child.id)
@@ -155,8 +152,7 @@ async def test_a_child_that_is_put_off_has_its_tenvs_when_it_begins() -> None:
     config = {**PASSED, "blocking": False}
     agent = worker(LOOKS, [look], variables=[key])
     async with home(agent, config, [call("worker", message="Do"), DONE, DONE]) as at:
-        thread = await at.thread(tenvs={"shop_url": "https://own.test"})
-        await at.run(thread.id)
+        thread = await at.ran(tenvs={"shop_url": "https://own.test"})
         [request] = await at.rt.requests.list(thread.id)
         answered = await at.rt.requests.answer(thread.id, request.id, {"PIN": "pin-12345678"})
         assert answered.child_thread_id is not None

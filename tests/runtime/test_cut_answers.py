@@ -208,8 +208,7 @@ async def test_an_agent_that_has_nothing_to_say_to_an_event_is_not_asked_again()
 async def test_half_an_answer_of_a_child_is_an_error_of_its_call(reason: str) -> None:
     half = {"text": ""} if reason == "empty" else {"text": "One and", "stop_reason": reason}
     async with home(worker([half, half]), {}, [call("worker", message="Do it"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [result] = await at.results(thread.id)
         assert result["error_code"] == reason
         assert ("One and" in result["error"]) == (reason != "empty")

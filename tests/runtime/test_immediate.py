@@ -65,8 +65,7 @@ async def test_what_is_turned_on_after_the_first_step_is_not_run_at_once(neighbo
 async def test_values_that_come_after_the_first_step_make_no_children() -> None:
     immediate = {"nameEnv": "SITE", "scopedEnv": ["SITE"]}
     async with home(worker([DONE]), {"immediate": immediate}, [DONE, DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         await at.rt.threads.set_env(thread.id, {"SITE_A": {"value": "Alpha", "type": "text"}})
         await at.run(thread.id)
         assert await at.children(thread.id) == []
@@ -122,8 +121,7 @@ async def test_an_agent_with_a_schema_gets_what_the_thread_was_begun_with() -> N
     agent = worker([DONE], required_schema=Topic)
     config = {"immediate": True, "initUserMessageProperty": "question"}
     async with home(agent, config, [DONE]) as at:
-        thread = await at.thread(arguments={"topic": "rain", "other": 1})
-        await at.run(thread.id, "Why?")
+        thread = await at.ran("Why?", arguments={"topic": "rain", "other": 1})
         [child] = await at.children(thread.id)
         assert child.arguments == {"topic": "rain", "question": "Why?"}
         assert await at.heard(child.id) == ["Why?"]
@@ -134,8 +132,7 @@ async def test_one_that_lives_on_and_has_a_schema_gets_the_same() -> None:
     async with home(
         worker([DONE], required_schema=Topic), {"immediate": True, **RESUMABLE}, [DONE, DONE]
     ) as at:
-        thread = await at.thread(arguments={"topic": "rain"})
-        await at.run(thread.id, "Why?")
+        thread = await at.ran("Why?", arguments={"topic": "rain"})
         [child] = await at.children(thread.id)
         assert (child.name, child.arguments) == ("worker", {"topic": "rain", "question": ""})
         assert await at.heard(child.id) == ["Why?"]
@@ -165,8 +162,7 @@ async def test_a_blank_name_or_description_is_none() -> None:
     immediate = {"nameEnv": "SITE", "descriptionEnv": "ABOUT", "scopedEnv": ["SITE", "ABOUT"]}
     env = {name: {"value": value, "type": "text"} for name, value in {"SITE": "  ", "ABOUT": ""}.items()}
     async with home(worker([DONE]), {"immediate": immediate}, [DONE]) as at:
-        thread = await at.thread(env=env)
-        await at.run(thread.id, "Begin")
+        thread = await at.ran("Begin", env=env)
         [child] = await at.children(thread.id)
         assert (child.name, child.tags) == (None, ())
         assert await at.heard(child.id) == ["Begin"]

@@ -106,8 +106,7 @@ async def test_a_stop_tool_gives_its_property(turn: object, result: object) -> N
         }
     )
     async with home(worker([turn], [finish], **options), {}, [call("worker", message="Do"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         assert await at.results(thread.id) == [result]
 
 
@@ -157,8 +156,7 @@ async def test_a_call_that_does_not_block_is_reported_in_the_inbox() -> None:
     agent = worker([{"text": "Ready."}])
     turns = [{"when": "[Subagent", "text": "Thanks."}, call("worker", message="Do"), DONE]
     async with home(agent, {"blocking": False}, turns) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
 
         async def told() -> bool:
             return len(await at.heard(thread.id)) == 2
@@ -196,8 +194,7 @@ async def test_of_a_childs_files_those_of_its_last_message_are_given_and_none_wh
     )
     asked = create(message="Draw") if config else call("worker", message="Draw")
     async with home(agent, config, [asked, DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         answer = [m for m in await at.rt.threads.messages(thread.id) if m.role == "tool"][-1]
         assert [ref.path for ref in answer.attachments] == files
         assert [file.path for file in await at.rt.files.list(thread.id)] == files
@@ -210,8 +207,7 @@ async def test_a_child_is_named_by_the_property_for_it() -> None:
     agent = worker([{"text": "Ready."}])
     config = {"initAgentNameProperty": "who", "initUserMessageProperty": "task"}
     async with home(agent, config, [call("worker", task="Do", who="Ada"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         assert (child.name, child.tags, await at.heard(child.id)) == ("Ada", ("name:Ada",), ["Do"])
 
@@ -227,8 +223,7 @@ async def test_an_agent_that_lives_on_is_created_and_goes_on_with_its_history() 
         return [call("subagent_message", reference=reference, message="And now?"), DONE]
 
     async with home(agent, RESUMABLE, [create(message="Hello"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         assert (child.child_status, child.tags) == ("idle", ("name:Ada",))
         assert await at.results(thread.id) == [
@@ -251,8 +246,7 @@ async def test_a_name_is_required(name: str | None) -> None:
     args: dict[str, object] = {"agent": "worker", "message": "Hi"}
     args |= {} if name is None else {"name": name}
     async with home(worker([DONE]), RESUMABLE, [call("subagent_create", **args), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [result] = await at.results(thread.id)
         assert result["error_code"] == "invalid_arguments"
         assert "name" in result["error"]
@@ -275,8 +269,7 @@ async def test_no_more_than_the_most_instances_are_created() -> None:
     both = [{"name": "subagent_create", "args": {"agent": "worker", "name": name}} for name in "AB"]
     turns: list[object] = [{"calls": both}, create(name="C"), DONE]
     async with home(worker([{"text": "Hi"}]), config, turns) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         first, second, third = await at.results(thread.id)
         assert first["status"] == "idle"
         assert second["error_code"] == "max_instances"
@@ -288,8 +281,7 @@ async def test_no_more_than_the_most_instances_are_created() -> None:
 
 async def test_an_empty_message_to_a_child_is_an_error() -> None:
     async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         at.boss.says([call("subagent_message", reference=child.id, message=" "), DONE])
         await at.run(thread.id)
@@ -321,8 +313,7 @@ async def test_the_end_of_every_session_is_reported_once_or_not_at_all(communica
     }
     turns = [{"when": "[Subagent", "text": "Thanks."}, create(message="Do"), DONE]
     async with home(worker([{"text": "Ready."}]), config, turns) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
 
         [first] = await at.rt.runs.list(thread_id=child.id)
@@ -342,8 +333,7 @@ async def test_nor_is_a_failure_reported_of_a_child_that_speaks_for_itself() -> 
     }
     failing = worker([{"fail": "refused", "message": "No."}])
     async with home(failing, config, [create(message="Do"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         [session] = await at.rt.runs.list(thread_id=child.id)
         assert (await at.rt.runs.wait(session.id, 10)).status == "failed"
@@ -365,8 +355,7 @@ async def test_a_child_tells_its_parent_what_it_wants() -> None:
     config = {"resumable": {"receives_messages": "side_a", "parentCommunication": "explicit"}}
     turns = [{"when": "[Subagent", "text": "Thanks."}, create(message="Do"), DONE]
     async with home(worker([call("tell"), {"text": "Ready."}], [tell]), config, turns) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         assert await at.results(thread.id) == [{"reference": child.id, "name": "Ada", "status": "idle"}]
         assert await at.results(child.id) == [thread.id]
@@ -388,8 +377,7 @@ async def test_messages_are_for_the_side_that_receives_them() -> None:
     async with home(
         agent, {"resumable": {"receives_messages": "side_b"}}, [create(message="Look"), DONE]
     ) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         said = [(m.side, m.content) for m in await at.rt.threads.messages(child.id) if m.role == "assistant"]
         assert said == [("side_b", "Good."), ("side_a", "Thanks.")]
@@ -410,8 +398,7 @@ async def test_the_message_of_subagent_create_is_the_property_that_says_what_a_c
     agent = worker([{"text": "Ready."}], required_schema=Query)
     more = {} if arguments is None else {"arguments": arguments}
     async with home(agent, config, [create(message="Look", **more), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         assert await at.heard(child.id) == ["Look"]
         assert child.arguments == {"query": "Look", "depth": 1} | (arguments or {})
@@ -421,15 +408,13 @@ async def test_the_message_of_subagent_create_is_the_property_that_says_what_a_c
 async def test_the_name_of_a_child_is_one_line_of_at_most_200_characters(name: str) -> None:
     config = {"resumable": {"receives_messages": "side_a"}}
     async with home(worker([DONE]), config, [create(message="Do", name=name), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [answer] = await at.results(thread.id)
         assert "name" in answer["error"]
         assert await at.children(thread.id) == []
     config = {"initAgentNameProperty": "label"}
     async with home(worker([DONE]), config, [call("worker", message="Do", label=name), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [answer] = await at.results(thread.id)
         assert answer["error"] == "The name of a subagent must be one line of 1 to 200 characters."
         assert await at.children(thread.id) == []
@@ -440,8 +425,7 @@ async def test_the_name_of_a_child_is_one_line_of_at_most_200_characters(name: s
 )
 async def test_a_flag_is_on_for_the_values_that_are_named_and_no_others(flag: str, on: bool) -> None:
     async with home(worker([DONE]), {"optional": "WORKERS"}, [DONE]) as at:
-        thread = await at.thread(env={"WORKERS": flag})
-        await at.run(thread.id)
+        await at.ran(env={"WORKERS": flag})
         assert [tool.name for tool in at.boss.requests[0].tools] == (["worker"] if on else [])
 
 
@@ -493,8 +477,7 @@ async def test_files_are_copied_both_ways_under_free_names() -> None:
     agent = worker([call("draw"), {"text": "Here it is."}], [draw])
     turns = [call("begin"), call("worker", message="Draw", files="/attachments/chart.txt"), DONE]
     async with home(agent, {"initAttachmentsProperty": "files"}, turns, [begin]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         answer = [m for m in await at.rt.threads.messages(thread.id) if m.role == "tool"][-1]
         assert [ref.path for ref in answer.attachments] == ["/attachments/chart-2.txt"]
         assert await at.rt.files.read(thread.id, "/attachments/chart-2.txt") == b"child"
@@ -508,8 +491,7 @@ async def test_files_are_copied_both_ways_under_free_names() -> None:
 async def test_a_file_that_is_not_there_makes_the_call_an_error_and_no_child() -> None:
     turns = [call("worker", message="Draw", files="/nowhere.txt"), DONE]
     async with home(worker([DONE]), {"initAttachmentsProperty": "files"}, turns) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [result] = await at.results(thread.id)
         assert result["error"] == "There is no file '/nowhere.txt' in this thread."
         assert await at.children(thread.id) == []
@@ -522,8 +504,7 @@ async def test_a_file_that_is_not_there_makes_the_call_an_error_and_no_child() -
 async def test_an_agent_runs_before_the_first_step_once() -> None:
     agent = worker([{"text": "Prepared."}])
     async with home(agent, {"immediate": True}, [DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id, "Begin")
+        thread = await at.ran("Begin")
         await at.run(thread.id, "Again")
         assert len(await at.children(thread.id)) == 1
         assert [m.role for m in at.boss.requests[0].messages] == ["user", "assistant", "tool"]
@@ -553,8 +534,7 @@ async def test_a_child_for_each_group_of_values_which_no_model_sees() -> None:
         "ABOUT_A": {"value": "Look at Alpha", "type": "text"},
     }
     async with home(agent, {"immediate": immediate, "blocking": False}, [DONE]) as at:
-        thread = await at.thread(env=env)
-        await at.run(thread.id, "Begin")
+        thread = await at.ran("Begin", env=env)
 
         async def over(child_id: str) -> bool:
             return (await at.rt.threads.get(child_id)).child_status == "terminated"
@@ -702,8 +682,7 @@ async def test_one_that_lives_on_is_created_with_arguments_of_its_schema() -> No
     agent = worker([DONE], required_schema=Wants)
     turns = [create(arguments={"subject": "rain"}), create(arguments={"topic": "rain"}), DONE]
     async with home(agent, RESUMABLE, turns) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         refused, made = await at.results(thread.id)
         assert refused["error_code"] == "invalid_arguments"
         assert refused["error"].startswith("Invalid arguments: arguments.")
@@ -737,8 +716,7 @@ async def test_a_terminated_child_is_never_spoken_to_again() -> None:
     async with home(
         worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), call("end"), DONE], [end]
     ) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         assert child.child_status == "terminated"
         at.boss.says([call("subagent_message", reference=child.id, message="Hi"), DONE])
@@ -755,8 +733,7 @@ async def test_a_thread_ends_itself_and_tells_its_parent() -> None:
     async with home(
         worker([{"text": "Bye.", **call("end")}], [end]), RESUMABLE, [create(message="Hello"), DONE]
     ) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         assert await at.results(thread.id) == [
             {"reference": child.id, "name": "Ada", "status": "terminated", "result": "Bye."}
@@ -768,8 +745,7 @@ async def test_a_thread_ends_itself_and_tells_its_parent() -> None:
 async def test_a_child_without_required_scoped_variables_asks_for_them() -> None:
     key = tw.Variable("API_KEY", type="secret", scoped=True, description="Whose?")
     async with home(worker([DONE], variables=[key]), {}, [call("worker", message="Do"), DONE]) as at:
-        thread = await at.thread(env={"API_KEY": "the-parent's-own-key"})
-        await at.run(thread.id)
+        thread = await at.ran(env={"API_KEY": "the-parent's-own-key"})
         [result] = await at.results(thread.id)
         [request] = await journal(at.rt).children.requests(thread.id)
         assert result == {
@@ -792,8 +768,7 @@ async def test_a_child_without_required_tenvs_is_not_made() -> None:
         return ""
 
     async with home(worker([DONE], [look]), {}, [call("worker", message="Do"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [result] = await at.results(thread.id)
         assert result["error_code"] == "tenvs_required"
         assert await at.children(thread.id) == []
@@ -801,8 +776,7 @@ async def test_a_child_without_required_tenvs_is_not_made() -> None:
 
 async def test_followers_are_notified_of_children() -> None:
     async with home(worker([{"text": "Hi"}]), RESUMABLE, [create(message="Hello"), DONE]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         happened = [
             (event.type, event.payload["status"])

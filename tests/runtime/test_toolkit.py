@@ -721,8 +721,7 @@ async def test_the_parent_is_notified_of_a_session_that_is_cancelled_while_its_r
     gate = Gate()
     agents = worker([{"text": "Done it."}], [gate.tool])
     async with home(agents, RESUMABLE, [create(message="Do it"), {"text": "Well."}]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         [first] = await at.rt.runs.list(thread_id=child.id)
         toolkit = await at.rt.toolkit("worker", first.id)
@@ -743,8 +742,7 @@ async def test_a_parent_without_a_waiting_call_is_notified_of_each_end_of_a_sess
     agents = worker([{"text": "Done it."}, {"text": "."}, {"text": "Done more."}], [gate.tool])
     config = {**RESUMABLE, "blocking": False}
     async with home(agents, config, [create(message="Do it"), *[{"text": "Well."}] * 3]) as at:
-        thread = await at.thread()
-        await at.run(thread.id)
+        thread = await at.ran()
         [child] = await at.children(thread.id)
         [first] = await at.rt.runs.list(thread_id=child.id)
         await at.rt.runs.wait(first.id, 10)
