@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
@@ -25,6 +26,7 @@ from toolwright.core.journal.rows import (
     GuardFailed,
     Lock,
     Move,
+    Not,
     OneOf,
     Operation,
     PendingCalls,
@@ -56,6 +58,7 @@ Key: TypeAlias = tuple[Any, ...]  # values of the fields of the key
 _Back: TypeAlias = tuple[Callable[..., object], *tuple[Any, ...]]  # what undoes a change, with its arguments
 
 
+_ANY = Not(value=None)
 _GROUPED: Mapping[type[Record], tuple[str, ...]] = {Call: ("run_id",), Member: ("entity_id",)}
 """Further fields, besides the owner, by whose value rows are found. They never change."""
 _OPEN: Mapping[type[Record], frozenset[str]] = {
@@ -152,11 +155,10 @@ class Table(Generic[R]):
 
     def _candidates(self, where: Mapping[str, object]) -> tuple[Iterable[Key], Sequence[str]]:
         """Return keys among which the rows are, and the names of the conditions that these all meet."""
-        if all(name in where and not isinstance(where[name], Test) for name in self._key):
-            return [tuple([where[name] for name in self._key])], self._key
-        first = where.get(self._key[0])
-        if isinstance(first, OneOf) and len(self._key) == 1:
-            return [(value,) for value in first.values], self._key
+        named = [where.get(name, _ANY) for name in self._key]
+        if all(isinstance(each, OneOf) or not isinstance(each, Test) for each in named):
+            every = [each.values if isinstance(each, OneOf) else (each,) for each in named]
+            return dict.fromkeys(product(*every)), self._key
         status, thread_id = where.get("status"), where.get("thread_id")
         if self._open and isinstance(status, str) and status in self._open and isinstance(thread_id, str):
             return [*self._open_in.get(thread_id, ())], ("thread_id",)
