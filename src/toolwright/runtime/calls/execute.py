@@ -150,29 +150,33 @@ class CallExecutor:
         result = outcome if isinstance(outcome, ToolResult) else ToolResult.ok()
         if drafted is None and not result.attachments and not self._services.files.too_long(result):
             return outcome, changes
-        thread_id = context.thread.id
-        written = FileDrafts(context.files) if drafted is None else drafted
-        drafts = written.copy()
+        limited = await self._stored(context, changes, call, result, drafted or FileDrafts(context.files))
+        return limited if isinstance(outcome, ToolResult) else outcome, changes
+
+    async def _stored(
+        self, context: RunContext, changes: Changes, call: Call, result: ToolResult, written: FileDrafts
+    ) -> ToolResult:
+        """Return the result within the limit of texts, and add its files to those that the handler has written."""
+        files, thread_id, drafts = self._services.files, context.thread.id, written.copy()
         try:
             with cleaned_before_cut(context.redact):
                 refs = await context.retry_until_available(
-                    lambda: self._services.files.attach(thread_id, drafts, result.attachments)
+                    lambda: files.attach(thread_id, drafts, result.attachments)
                 )
-            value = (
-                result.result if result.result != attached_text(result.attachments) else attached_text(refs)
-            )
+            is_text = result.result == attached_text(result.attachments)
+            value = attached_text(refs) if is_text else result.result
             result = changed(result, result=value, attachments=refs)
         except (InvalidRequest, TooLarge, NotFound) as error:
             drafts = written
             why = context.redact(error.message)
             result = ToolResult.fail(f"The tool's files cannot be stored. {why}", error_code="attachments")
         limited = await context.retry_until_available(
-            lambda: self._services.files.within_limit(thread_id, drafts, result, call.name)
+            lambda: files.within_limit(thread_id, drafts, result, call.name)
         )
         changes.files = drafts.changes
         if context.values is not None and limited is not result:
             changes.whole = {call.id: result.result}
-        return limited if isinstance(outcome, ToolResult) else outcome, changes
+        return limited
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:

@@ -15,7 +15,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.results import AttachmentRef, Pending, ToolResult
 from toolwright.core.state.state import ELICIT
 from toolwright.core.text import brief
-from toolwright.core.threads.call import Call, CallMove, CallStatus, timer_of
+from toolwright.core.threads.call import UNSETTLED, Call, CallMove, CallStatus, timer_of
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.pipeline import (
     limit_of,
@@ -94,9 +94,15 @@ class AbandonedCallResults:
     stops_children: bool = False
 
     @property
-    def still_open(self) -> str:
-        """The error text of a call whose result can still arrive."""
-        return f"{self.what} while this call was waiting; a late result arrives in the inbox."
+    def unknown(self) -> ToolResult:
+        """Return the result of a call whose effect is unknown."""
+        return ToolResult.fail(self.running, error_code=self.code)
+
+    @property
+    def still_open(self) -> ToolResult:
+        """Return the error of a call whose result can still arrive."""
+        error = f"{self.what} while this call was waiting; a late result arrives in the inbox."
+        return ToolResult.fail(error, error_code="still_pending")
 
     @property
     def unapproved(self) -> ToolResult:
@@ -208,7 +214,7 @@ class CallSettler:
     def time_out(self, context: RunContext, changes: Changes, call: Call) -> None:
         """End a call's wait: its caller reads an error, and a late result is delivered to the inbox."""
         error = _timeout_of(context, call)
-        self._flip(context, changes, call, error)
+        self._leave_open(context, changes, call, error)
         changes.effects += (*timeout_message(context, call, error),)
 
     def end_open_calls(
@@ -231,18 +237,9 @@ class CallSettler:
                     self.refuse(context, changes, call, words.what)
                 case "running" if context.is_to_begin(call):
                     self.refuse(context, changes, call, words.what)
-                case "running":
-                    self.settle(context, changes, call, ToolResult.fail(words.running, error_code=words.code))
-                case "waiting" if call.awaits_approval:
-                    self.cancel_waiting(context, changes, call, words.unapproved)
-                case "waiting" if call.ends_with_run and words.stops_children:
-                    self.cancel_waiting(
-                        context, changes, call, ToolResult.fail(words.running, error_code=words.code)
-                    )
-                case "waiting":
-                    self._flip(
-                        context, changes, call, ToolResult.fail(words.still_open, error_code="still_pending")
-                    )
+                case "running" | "waiting":
+                    stops = call.ends_with_run and words.stops_children
+                    self._abandon(context, changes, call, words, stops=stops)
                 case _:
                     self.deliver(context, changes, call)
 
@@ -257,23 +254,29 @@ class CallSettler:
         A child thread is stopped together with the run that called it.
         """
         context.nested[call.id] = call
-        match call.status:
-            case "created" | "running":
-                self.settle(context, changes, call, ToolResult.fail(results.running, error_code=results.code))
-            case "waiting" if call.awaits_approval:
-                self.cancel_waiting(context, changes, call, results.unapproved)
-            case "waiting" if call.name == ELICIT or (
-                call.ends_with_run and (context.abort.aborted or results.stops_children)
-            ):
-                self.cancel_waiting(
-                    context, changes, call, ToolResult.fail(results.running, error_code=results.code)
-                )
-            case "waiting":
-                self._flip(
-                    context, changes, call, ToolResult.fail(results.still_open, error_code="still_pending")
-                )
-            case _:
-                pass
+        if call.status in UNSETTLED:
+            is_stopped = context.abort.aborted or results.stops_children
+            stops = call.name == ELICIT or (call.ends_with_run and is_stopped)
+            self._abandon(context, changes, call, results, stops=stops)
+
+    def _abandon(
+        self,
+        context: RunContext,
+        changes: Changes,
+        call: Call,
+        results: AbandonedCallResults,
+        *,
+        stops: bool,
+    ) -> None:
+        """End a call that no one waits for any more. A waiting call stays open, unless its executor `stops`."""
+        if call.status == "waiting" and call.awaits_approval:
+            self.cancel_waiting(context, changes, call, results.unapproved)
+        elif call.status == "waiting" and stops:
+            self.cancel_waiting(context, changes, call, results.unknown)
+        elif call.status == "waiting":
+            self._leave_open(context, changes, call, results.still_open)
+        else:
+            self.settle(context, changes, call, results.unknown)
 
     def result_of(self, context: RunContext, call: Call) -> ToolResult:
         """Return the result of a call as its handler reads it: an error if the call was not answered in time."""
@@ -287,7 +290,8 @@ class CallSettler:
             return ToolResult.fail("The run was cancelled.", error_code="cancelled")
         return ToolResult.ok(s3_pending(call.id)) if call.deadline is None else _timeout_of(context, call)
 
-    def _flip(self, context: RunContext, changes: Changes, call: Call, error: ToolResult) -> None:
+    def _leave_open(self, context: RunContext, changes: Changes, call: Call, error: ToolResult) -> None:
+        """Continue the run with the error. A result can still arrive."""
         self._armed.pop(call.id, None)
         at = context.clock.now()
         move_call(changes, call, "pending", at)

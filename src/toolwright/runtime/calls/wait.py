@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 
 from toolwright.core.journal.store import Store
@@ -38,29 +39,23 @@ class CallWaiter:
         if any(each.status != "waiting" for each in calls):
             return None
         call = min(calls, key=lambda each: self._settler.seconds_left(each, context.clock))
-        if call.awaits_approval:
-            await self._wait_for_approval(context, call)
-            return None
-        if call.has_child:
-            return await self._wait_for_child(context, call)
+        if call.has_child and not await self._is_awaited(context, call):
+            return await self._lost_child(context, call)
         seconds = self._settler.seconds_left(call, context.clock)
         if seconds <= 0:
             changes = Changes()
             self._settler.time_out(context, changes, call)
             return changes
-        in_memory = self._in_memory(context, call)
-        if in_memory <= 0:
+        if context.holder is not None:  # a run with a waiting handler cannot be suspended
+            with context.abort.clocks_paused() if call.awaits_approval else nullcontext():
+                await _nudged(context, seconds)
+            return None
+        waited = context.clock.monotonic() - context.waits_since(call.id)
+        if call.has_child or call.awaits_approval or waited >= self._inline_wait:
             await self._park(context, call, seconds)
         else:
-            await _nudged(context, min(seconds, in_memory))
+            await _nudged(context, min(seconds, self._inline_wait - waited))
         return None
-
-    def _in_memory(self, context: RunContext, call: Call) -> float:
-        """Return the seconds left to wait in memory: a run with a waiting handler cannot be suspended."""
-        if context.holder is not None:
-            return math.inf
-        began = context.waits_since(call.id)
-        return self._inline_wait - (context.clock.monotonic() - began)
 
     async def _is_awaited(self, context: RunContext, call: Call) -> bool:
         """Return whether a child still ends the call when it ends."""
@@ -68,22 +63,8 @@ class CallWaiter:
             lambda: self._store.children.awaited(context.thread.id, call.id)
         )
 
-    async def _wait_for_approval(self, context: RunContext, call: Call) -> None:
-        """Suspend the run until a person decides, or wait in memory if a handler waits for the call."""
-        if context.holder is None:
-            await self._park(context, call, math.inf)
-            return
-        with context.abort.clocks_paused():
-            await _nudged(context, math.inf)
-
-    async def _wait_for_child(self, context: RunContext, call: Call) -> Changes | None:
-        """Suspend the run until the child ends. Return the changes that cancel the call if the child is gone."""
-        if await self._is_awaited(context, call):
-            if context.holder is None:
-                await self._park(context, call, math.inf)
-            else:
-                await _nudged(context, math.inf)
-            return None
+    async def _lost_child(self, context: RunContext, call: Call) -> Changes | None:
+        """Return the changes that cancel the call of a child that is gone, or None if the child has just ended."""
         call = await context.reload_call(call.id)
         if call.status != "waiting":
             return None
