@@ -19,7 +19,7 @@ from tests.models.wire_server import WireCall, WireServer
 GUIDES = ROOT / "docs" / "guides"
 BASH = re.compile(r"```bash\n(.*?)```", re.DOTALL)
 SHOWN = re.compile(r"```text\n(.*?)```", re.DOTALL)
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]  # each starts up to ten processes
 
 
 def free_port() -> int:
@@ -80,7 +80,7 @@ async def followed(page: str, folder: Path, typed: str, answers: Sequence[WireCa
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        async with asyncio.timeout(110):
+        async with asyncio.timeout(280):
             printed, errors = await process.communicate()
     assert process.returncode == 0, f"{script}\n{errors.decode()}"
     return printed.decode()

@@ -1,23 +1,21 @@
-"""A finished run leaves nothing for the garbage collector, for any length of its thread."""
+"""A finished run leaves nothing in the process, nor for its garbage collector. Its rows are in the journal."""
 
 import gc
+from collections import Counter
 from collections.abc import Generator
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 import toolwright as tw
-from tests.kit import send_to
+from tests.kit import DONE, call, send_to
 from toolwright import testing
 from toolwright.runtime.context.context import RunContext
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
-CALLS: list[Any] = [
-    {"calls": [{"name": "add", "args": {"a": 1, "b": 2}}]},
-    {"calls": [{"name": "child", "args": {"message": "Go on"}}]},
-    {"text": "Done."},
-]
+CALLS = [call("add", a=1, b=2), call("child", message="Go on"), DONE]
+BATCH = 100  # runs
 
 
 @tw.tool(description="Add.")
@@ -51,3 +49,30 @@ async def test_the_context_of_a_run_is_free_at_its_end(toolkits: list[str], coll
         assert (await rt.runs.get(run.id)).output == "Done."
         gc.collect()
         assert [each for each in collected if isinstance(each, RunContext)] == []
+
+
+def alive() -> Counter[str]:
+    """Return the number of our live objects, by class."""
+    gc.collect()
+    kinds: list[type[object]] = [type(each) for each in gc.get_objects()]
+    return Counter(kind.__qualname__ for kind in kinds if str(kind.__module__).startswith("toolwright"))
+
+
+async def test_finished_runs_leave_no_object_behind(tmp_path: Path) -> None:
+    model = ScriptedModel([{"when": "Go", **call("add", a=1, b=2)}, DONE])
+    app = tw.App(agents=[tw.Agent("adder", tw.Prompt("adder", "Add.", model=model, tools=[add]))])
+    async with app.runtime(tw.Settings(database_url=f"sqlite:///{tmp_path / 'journal.db'}")) as rt:
+
+        async def batch() -> None:
+            for _ in range(BATCH):
+                run = await send_to(rt, "adder")
+                assert (await rt.runs.wait(run.id, 20)).status == "completed"
+
+        await batch()
+        first = alive()
+        await batch()
+        more = alive() - first
+    del more["_Secrets"]  # one for each cancelled timer, until its due time: asyncio keeps at most a hundred
+    assert {name: count for name, count in more.items() if count >= BATCH / 10} == {}, (
+        "something for each run"
+    )
