@@ -9,7 +9,7 @@ from tests.models.conftest import Pauses
 from toolwright.adapters.models.scripted import ScriptedModel
 from toolwright.core.errors import DefinitionError, ModelRefused, ModelUnavailable
 from toolwright.core.json_value import JSON, dumps_unescaped
-from toolwright.core.model import CallDelta, ModelRequest, ModelResponse, TextDelta, ThinkingDelta
+from toolwright.core.model import CallDelta, ModelRequest, ModelResponse, ReasoningDelta, TextDelta
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
 
@@ -72,7 +72,7 @@ async def test_text_and_arguments_stream_in_pieces() -> None:
     text, raw = "A sentence that is longer than one piece.", '{"q": ' + "x" * 100
     model = ScriptedModel([{"thinking": "Hm", "text": text, "calls": [{"name": "search", "args": raw}]}])
     events = await ask(model, at(1))
-    assert only(events, ThinkingDelta) == [ThinkingDelta(text="Hm")]
+    assert only(events, ReasoningDelta) == [ReasoningDelta(text="Hm")]
     assert len(only(events, TextDelta)) == 2
     assert "".join(delta.text for delta in only(events, TextDelta)) == text
     assert "".join(delta.arguments for delta in only(events, CallDelta)) == raw

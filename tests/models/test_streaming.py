@@ -10,8 +10,8 @@ from toolwright.core.model import (
     CallDelta,
     ModelCall,
     ModelResponse,
+    ReasoningDelta,
     TextDelta,
-    ThinkingDelta,
     ToolDefinition,
 )
 from toolwright.core.threads.run import Usage
@@ -81,8 +81,9 @@ async def test_a_call_without_arguments_has_an_empty_object(
 async def test_thinking_streams_apart_from_the_text(model: PydanticAIModel, server: WireServer) -> None:
     server.answer(thinking=("Hm", "mm"), text=("Yes",))
     events = await ask(model)
-    assert "".join(delta.text for delta in only(events, ThinkingDelta)) == "Hmmm"
+    assert "".join(delta.text for delta in only(events, ReasoningDelta)) == "Hmmm"
     assert "".join(delta.text for delta in only(events, TextDelta)) == "Yes"
+    assert [each.reasoning for each in only(events, ModelResponse)] == ["Hmmm"]
 
 
 async def test_usage_counts_cached_tokens_within_the_input(

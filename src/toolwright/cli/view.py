@@ -135,12 +135,15 @@ class ChatView:
         self._by_id: dict[str, ObservedCall] = {}
         self._stream: str | None = None
         self._written = ""
+        self._reasoning = ""
 
     def show(self, type_: str, payload: JSONObject, at: datetime) -> None:
         """Print one event. Events of other types are ignored."""
         match type_:
             case "message.delta":
                 self._write(_text_field(payload, "streamId"), _text_field(payload, "text"))
+            case "message.reasoning":
+                self._reason(_text_field(payload, "streamId"))
             case "message":
                 self._message(cast("JSONObject", payload["message"]))
             case "tool.approved" if "args" in payload:
@@ -174,6 +177,12 @@ class ChatView:
             self._written = ""
         self._print(text[len(self._written) :], end="")
         self._written = text
+
+    def _reason(self, stream: str) -> None:
+        """Print one line for the reasoning of an answer, which is longer than the answer."""
+        if stream != self._reasoning:
+            self._reasoning = stream
+            self._note("reasoning …", "dim")
 
     def _message(self, message: JSONObject) -> None:
         match message.get("role"):

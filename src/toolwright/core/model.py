@@ -117,7 +117,8 @@ class TextDelta:
     text: str
 
 
-class ThinkingDelta(Value):
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
     """The next part of the model's reasoning, if the provider shows it."""
 
     text: str
@@ -143,7 +144,8 @@ class ModelResponse(Value):
     """The complete answer, always the last item of the stream. `cost` is in US dollars, or None if unknown.
 
     `finish_reason` is `length`, `content_filter` or `refusal` if the answer is not whole; its calls are not executed.
-    The text of a refusal is the provider's explanation.
+    The text of a refusal is the provider's explanation. `reasoning` is what the provider shows of the model's
+    reasoning, mostly a summary.
     """
 
     text: str = ""
@@ -153,6 +155,7 @@ class ModelResponse(Value):
     finish_reason: str | None = None
     model: str = ""
     native: JSON = None
+    reasoning: str = ""
 
     @property
     def cut(self) -> CutReason | None:
@@ -179,7 +182,7 @@ class AttemptStarted(Value):
     number: int
 
 
-ModelEvent: TypeAlias = AttemptStarted | TextDelta | ThinkingDelta | CallDelta | ModelResponse
+ModelEvent: TypeAlias = AttemptStarted | TextDelta | ReasoningDelta | CallDelta | ModelResponse
 
 
 class Model(Protocol):

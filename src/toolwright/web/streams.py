@@ -238,7 +238,7 @@ class EventStream(StreamingResponse):
         frames: list[bytes] = []
         async with turn:
             for event in events:
-                if await self._eyes.see(event):
+                if not self._caller.presentation.hidden(event) and await self._eyes.see(event):
                     frames.append(self._frame(event))
                 if self._topic.kind == "space" and self._eyes.is_hidden(self._topic.id):
                     self._over = True

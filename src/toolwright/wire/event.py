@@ -68,7 +68,7 @@ def message_payload(message: Message) -> JSONObject:
     payload: JSONObject = {"message": MessageShape.of(message)}
     if message.stack is not None or message.attachments or len(message.calls) > 8:
         return _bounded(payload)
-    text = len(message.content)
+    text = len(message.content) + len(message.reasoning or "")
     for call in message.calls:
         text += len(call.name) + len(call.arguments)
     return payload if text < SURELY_SMALL else _bounded(payload)

@@ -40,7 +40,8 @@ class Message(Shape, title="MessageShape"):
     """A message of a thread. `seq` is its position, absent until a run has read it.
 
     `within` is the id of the call of a prompt tool in which the message was written. A `pinned` message is never
-    omitted from a request to the model; one with `hidden_by` is in none.
+    omitted from a request to the model; one with `hidden_by` is in none. `reasoning` is what the provider has shown of
+    the model's reasoning, for the readers that the agent allows; it is `reasoningShared` if these include people.
     """
 
     id: str
@@ -61,6 +62,8 @@ class Message(Shape, title="MessageShape"):
     pinned: Annotated[bool, ABSENT] = False
     hidden_by: Absent[str] = None
     stack: Absent[str] = None
+    reasoning: Absent[str] = None
+    shared: Annotated[bool, ABSENT, wire_name("reasoningShared")] = False
     created_at: datetime
 
 
@@ -89,31 +92,43 @@ class File(Shape, title="FileShape"):
 class Presentation:
     """Messages and events as shown to one kind of readers, services or people.
 
-    `event` returns the same object if there is nothing to hide, so that its encoding can be shared.
+    `event` returns the same object if there is nothing to hide, so that its encoding can be shared. Events that are
+    `hidden` are not shown at all.
     """
 
     message: Callable[[MessageRow], MessageRow]
     event: Callable[[Event], Event]
+    hidden: Callable[[Event], bool]
 
 
 def _whole(row: T) -> T:
     return row
 
 
-def _message_without_stack(message: MessageRow) -> MessageRow:
-    return message if message.stack is None else changed(message, stack=None)
+def _message_for_people(message: MessageRow) -> MessageRow:
+    hidden = message.reasoning is not None and not message.shared
+    if message.stack is None and not hidden:
+        return message
+    return changed(message, stack=None, reasoning=None if hidden else message.reasoning)
 
 
-def _event_without_stack(event: Event) -> Event:
+def _is_hidden(event: Event) -> bool:
+    return event.type == "message.reasoning" and not event.payload.get("reasoningShared")
+
+
+def _event_for_people(event: Event) -> Event:
     message = event.payload.get("message")
-    if not isinstance(message, dict) or "stack" not in message:
+    if not isinstance(message, dict):
         return event
-    without_stack: JSONObject = {name: value for name, value in message.items() if name != "stack"}
-    return changed(event, payload={**event.payload, "message": without_stack})
+    secret = {"stack"} if message.get("reasoningShared") else {"stack", "reasoning"}
+    if message.keys().isdisjoint(secret):
+        return event
+    without: JSONObject = {name: value for name, value in message.items() if name not in secret}
+    return changed(event, payload={**event.payload, "message": without})
 
 
-FOR_SERVICES = Presentation(message=_whole, event=_whole)
+FOR_SERVICES = Presentation(message=_whole, event=_whole, hidden=lambda _: False)
 """Services see everything."""
 
-FOR_PEOPLE = Presentation(message=_message_without_stack, event=_event_without_stack)
-"""People see no stack traces, which reveal the server's code."""
+FOR_PEOPLE = Presentation(message=_message_for_people, event=_event_for_people, hidden=_is_hidden)
+"""People see no stack traces, which reveal the server's code, and reasoning only if the agent shares it."""

@@ -8,6 +8,7 @@ from toolwright.core.agents.run_result import (
     CallProgress,
     CallStarted,
     CallWaiting,
+    ReasoningDelta,
     RunDone,
     RunEvent,
     RunResult,
@@ -50,17 +51,42 @@ class RunRecords(Protocol):
         ...
 
 
+class _Growing:
+    """A streamed text, of which each event has the new part, and mostly the text so far."""
+
+    def __init__(self) -> None:
+        self.text, self._stream = "", ""
+
+    def is_another(self, payload: JSONObject) -> bool:
+        """Return whether the event belongs to another attempt."""
+        return payload.get("streamId") != self._stream
+
+    def grow(self, payload: JSONObject) -> str:
+        """Return the part that is new."""
+        text, delta = payload.get("text"), str(payload.get("delta", ""))
+        if self.is_another(payload):
+            self.text, self._stream = "", str(payload.get("streamId"))
+        if isinstance(text, str):  # otherwise the text is long, and the event has only the new part
+            delta = text.removeprefix(self.text) if text.startswith(self.text) else delta
+        self.text += delta
+        return delta
+
+    def clear(self) -> None:
+        """Forget the text: the next event begins another."""
+        self.text, self._stream = "", ""
+
+
 class RunEvents:
     """Converts the events of one thread, or of one run, to values. Pass each event to `values`, in order.
 
     The texts of all `TextDelta` of an answer since its last `TextReset`, joined, are the answer: missed parts are taken
-    from the complete message. An answer that broke off is yielded again from its beginning, after a `TextReset`.
+    from the complete message. An answer that broke off is yielded again from its beginning, after a `TextReset`. Of the
+    reasoning, missed parts are not yielded: the complete message has it.
     """
 
     def __init__(self, records: RunRecords) -> None:
         self._records = records
-        self._stream = ""
-        self._text = ""  # the yielded part of the answer in progress
+        self._answer, self._reasoning = _Growing(), _Growing()  # of the answer in progress, as yielded
         self._arguments: dict[str, JSON] = {}  # by call id, of calls that have not started
         self._started_calls: set[str] = set()
         self._reported_approvals: set[str] = set()  # calls whose wait for an approval was yielded
@@ -71,13 +97,19 @@ class RunEvents:
         """Yield the values of one event: none for most types, several if events were missed."""
         match type_:
             case "message.delta":
-                if payload.get("streamId") != self._stream and self._text:
+                if self._answer.text and self._answer.is_another(payload):
+                    self._reasoning.clear()
                     yield TextReset()
-                delta = self._new_text(payload)
-                if delta:
+                if delta := self._answer.grow(payload):
                     yield TextDelta(delta)
+            case "message.reasoning":
+                if self._reasoning.text and self._reasoning.is_another(payload):
+                    self._answer.clear()
+                    yield TextReset()
+                if delta := self._reasoning.grow(payload):
+                    yield ReasoningDelta(delta)
             case "message":
-                yielded, content = self._text, await self._answer_text(thread_id, payload)
+                yielded, content = self._answer.text, await self._answer_text(thread_id, payload)
                 if not content.startswith(yielded):
                     yield TextReset()
                     yielded = ""
@@ -110,27 +142,18 @@ class RunEvents:
             case _:
                 pass
 
-    def _new_text(self, payload: JSONObject) -> str:
-        """Return the new part of the answer in progress."""
-        stream, text, delta = payload.get("streamId"), payload.get("text"), str(payload.get("delta", ""))
-        if stream != self._stream:
-            self._stream, self._text = str(stream), ""
-        if isinstance(text, str):  # otherwise the answer is long, and the event has only the new part
-            delta = text.removeprefix(self._text) if text.startswith(self._text) else delta
-        self._text += delta
-        return delta
-
     async def _answer_text(self, thread_id: str, payload: JSONObject) -> str:
         """Return the text of a complete answer, or for another message the text yielded so far."""
         message = cast("JSONObject", payload["message"])
         if message.get("role") != "assistant" or "parentCallId" in message:
-            return self._text
+            return self._answer.text
         for each in cast("list[JSONObject]", message.get("toolCalls", [])):
             self._arguments[str(each["id"])] = arguments_json(str(each["arguments"]))
         content, seq = message.get("content"), message.get("seq")
         if not isinstance(content, str):
-            content = await self._records.text(thread_id, seq) if isinstance(seq, int) else self._text
-        self._text, self._stream = "", ""
+            content = await self._records.text(thread_id, seq) if isinstance(seq, int) else self._answer.text
+        self._answer.clear()
+        self._reasoning.clear()
         return content
 
     async def _started(self, payload: JSONObject) -> CallStarted:

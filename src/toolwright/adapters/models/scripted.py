@@ -21,8 +21,8 @@ from toolwright.core.model import (
     ModelEvent,
     ModelRequest,
     ModelResponse,
+    ReasoningDelta,
     TextDelta,
-    ThinkingDelta,
 )
 from toolwright.core.text import sentence
 from toolwright.core.threads.message import Message
@@ -183,7 +183,7 @@ def _json_text(value: JSON, what: str) -> str:
 
 
 def _deltas(thinking: str, text: str, calls: Sequence[ModelCall]) -> tuple[ModelEvent, ...]:
-    deltas: list[ModelEvent] = [ThinkingDelta(text=piece) for piece in _pieces(thinking, _TEXT_PIECE)]
+    deltas: list[ModelEvent] = [ReasoningDelta(text=piece) for piece in _pieces(thinking, _TEXT_PIECE)]
     deltas += [TextDelta(text=piece) for piece in _pieces(text, _TEXT_PIECE)]
     for index, call in enumerate(calls):
         deltas.append(CallDelta(index=index, name=call.name, arguments=""))
@@ -244,6 +244,7 @@ def _response(turn: Turn, request: ModelRequest, model: str, new_id: Callable[[]
         ),
         finish_reason=turn.form.stop_reason or ("tool_call" if turn.calls else "stop"),
         model=model,
+        reasoning=turn.form.thinking,
     )
 
 

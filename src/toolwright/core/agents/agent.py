@@ -93,6 +93,7 @@ def reserved(toolkits: Iterable[str]) -> frozenset[str]:
 AgentType: TypeAlias = Literal["ai_human", "dual_ai"]
 OpenTo: TypeAlias = Literal["everyone", "members", "nobody"]
 HomeTools: TypeAlias = Literal["own", "all", "none"]
+Readers: TypeAlias = Literal["services", "everyone", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ _HINTS = {
     "settings": "An agent has no settings=: give model_settings={…}.",
     **{
         name: f"An agent has no {name}=: its prompt has. Write tw.Agent('name', tw.Prompt('name', {name}=…))."
-        for name in ("variables", "reasoning", "tool_choice", "required_schema", "prompt")
+        for name in ("variables", "tool_choice", "required_schema", "prompt")
     },
 }
 
@@ -201,6 +202,8 @@ class Agent:
         context: Token limit of its requests to models, and how conversations are shortened. Default: the app's.
         parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
             run at once. Default: the app's, or 1.
+        reasoning: Who reads what its model shows of its reasoning, live and in messages: `"services"` (default),
+            `"everyone"`, or `"nobody"`, for whom it is not recorded. The effort is `Prompt.reasoning`.
         instructions: Short form: the text of its prompt, see `Prompt.prompt`.
         model: Short form: the model of its prompt, see `Prompt.model`.
         tools: Short form: the tools of its prompt, see `Prompt.tools`.
@@ -232,6 +235,7 @@ class Agent:
     shared_memory: bool = False
     context: Context | None = None
     parallel: int | None = None
+    reasoning: Readers = "services"
     instructions: InitVar[str | None] = None
     model: InitVar[str | Model | object | None] = None
     tools: InitVar[Sequence[Callee] | Toolset | None] = None
@@ -258,6 +262,11 @@ class Agent:
         check_kind(f"{subject}: description", self.description, str, "text")
         for name in ("inbox_preview", "expose_as_tool"):
             check_kind(f"{subject}: {name}", getattr(self, name), bool, "true or false")
+        if self.reasoning not in get_args(Readers):
+            raise DefinitionError(
+                f"{subject}: reasoning says who reads it, 'services', 'everyone' or 'nobody', not "
+                f"{brief_value(self.reasoning)}. The effort is set on the prompt: tw.Prompt('name', reasoning=…)."
+            )
         check_exposed(subject, self.expose_as_tool, self.tool_description)
         check_values(subject, self.tenvs, self.env)
         check_list(f"{subject}: user_env", self.user_env, str, "names")

@@ -23,6 +23,7 @@ from toolwright.core.agents.agent import (
     Agent,
     HomeTools,
     OpenTo,
+    Readers,
     Side,
     configured,
     reserved,
@@ -168,6 +169,7 @@ class AgentForm(Form):
     model: ModelChoice | None = None
     model_settings: ModelSettingsForm | None = None
     reasoning: Annotated[JsonValue, AfterValidator(_effort)] = None
+    reasoning_readers: Readers = "services"
     tool_choice: ToolChoice = "auto"
     output: dict[str, JsonValue] | None = None
     context: ContextForm | None = None
@@ -233,6 +235,7 @@ def read_agent(config: JSON, identity: Identity, tools: Mapping[str, Tool], *, t
             open_to=form.open_to,
             home_tools=form.home_tools,
             shared_memory=form.shared_memory,
+            reasoning=form.reasoning_readers,
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from toolwright.core.json_value import JSON
-from toolwright.core.model import TextDelta
+from toolwright.core.model import ReasoningDelta, TextDelta
 from toolwright.core.results import ToolResult
 from toolwright.core.schemas.meta import Call
 from toolwright.core.threads.message import Message
@@ -17,6 +17,7 @@ __all__ = [
     "CallProgress",
     "CallStarted",
     "CallWaiting",
+    "ReasoningDelta",
     "RunDone",
     "RunEvent",
     "StepDone",
@@ -64,7 +65,7 @@ def last_text(messages: tuple[Message, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextReset:
-    """The text of the current answer begins again: discard the parts of it so far. It broke off and was asked again."""
+    """The current answer begins again: discard its text and reasoning so far. It broke off and was asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,5 +130,13 @@ class RunDone:
 
 
 RunEvent: TypeAlias = (
-    TextDelta | TextReset | CallStarted | CallProgress | CallDone | CallWaiting | StepDone | RunDone
+    TextDelta
+    | ReasoningDelta
+    | TextReset
+    | CallStarted
+    | CallProgress
+    | CallDone
+    | CallWaiting
+    | StepDone
+    | RunDone
 )

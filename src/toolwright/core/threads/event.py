@@ -12,7 +12,8 @@ from toolwright.core.value import Value
 EventType: TypeAlias = Literal[
     "run.queued", "run.started", "run.waiting", "run.completed", "run.failed", "run.cancelled", "run.skipped",
     "step.started", "step.done", "variables.required", "subagent.created", "subagent.finished",
-    "message", "message.delta", "message_updated", "message_deleted", "reaction_added", "reaction_removed",
+    "message", "message.delta", "message.reasoning", "message_updated", "message_deleted",
+    "reaction_added", "reaction_removed",
     "tool.started", "tool.streaming", "tool.progress", "tool.done", "tool.error", "tool.call", "tool.held",
     "tool.waiting", "tool.approved",
     "agent.active", "agent.inactive", "space.message", "space.message.streaming", "space.message.aborted",

@@ -9,6 +9,8 @@ from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.run import Side
 from toolwright.core.value import Record, Stored, Value
 
+MAX_REASONING = 32_768  # characters
+
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 """The journal has no message of the system. It is the role of reports and notices in a request to a model."""
 
@@ -71,7 +73,8 @@ class Message(Record):
     request that an answer belongs to, `state` the report that the request ended with; later requests repeat it before
     the answer. `side` is the side that wrote the message, or for
     which it is. `by` is the prompt that wrote it, if a thread has had more than one. Messages of a prompt tool are not
-    part of the top-level conversation; `within` is the tool's call.
+    part of the top-level conversation; `within` is the tool's call. `reasoning` is what the provider shows of the
+    model's reasoning, at most `MAX_REASONING` characters; people read it only if it is `shared`.
     """
 
     STORED = Stored(key=("thread_id", "seq"), owner="thread_id")
@@ -98,4 +101,6 @@ class Message(Record):
     hidden_by: str | None = None
     sent: Sent | None = None
     state: StateReport | None = None
+    reasoning: str | None = None
+    shared: bool = False
     created_at: datetime

@@ -11,7 +11,7 @@ from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message, MessageCall, Sent
+from toolwright.core.threads.message import MAX_REASONING, Message, MessageCall, Sent
 from toolwright.core.threads.run import CUTS, CutReason, QueuedCall, Run, Step
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
@@ -78,7 +78,7 @@ def checked_response(response: ModelResponse, name: str) -> ModelResponse:
     Raises `ModelError` if a user-defined model has put values of other types into it.
     """
     model, reason = response.model, response.finish_reason
-    texts: list[object] = [response.text, model, reason or ""]
+    texts: list[object] = [response.text, response.reasoning, model, reason or ""]
     try:
         usage = response.usage
         counts: list[object] = [usage.input_tokens, usage.output_tokens]
@@ -141,8 +141,16 @@ def assistant_message(
         native=response.native,
         sent=sent_with(frame, response),
         state=frame.state,
+        reasoning=_reasoning(response, context.active),
+        shared=bool(response.reasoning) and context.active.agent.reasoning == "everyone",
         created_at=at,
     )
+
+
+def _reasoning(response: ModelResponse, active: ActiveAgent) -> str | None:
+    if not response.reasoning or active.agent.reasoning == "nobody":
+        return None
+    return response.reasoning[:MAX_REASONING]
 
 
 def sent_with(frame: Frame, response: ModelResponse) -> Sent | None:

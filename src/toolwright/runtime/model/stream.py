@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolwright.core.agents.agent import ENTER_SPACE, SEND_MESSAGE
 from toolwright.core.json_value import JSONObject
-from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, TextDelta
+from toolwright.core.model import AttemptStarted, CallDelta, ModelEvent, ReasoningDelta, TextDelta
 from toolwright.core.ports import Bus
 from toolwright.core.threads.event import EventType
 from toolwright.core.tools.tool import Tool
@@ -16,7 +16,7 @@ from toolwright.wire.text import partial_json
 
 MOST_OF_A_NAME = 200  # characters
 INTERVAL = 0.05  # seconds between two deltas of one stream
-_TEXT = -1  # the index of the text among the parts of an answer; calls have their own
+_TEXT, _REASONING = -1, -2  # indexes of these among the parts of an answer; calls have their own
 # characters; a longer text is shown by its deltas only, and each delta has at most this length
 MOST_SHOWN = 32 * 1024
 
@@ -114,6 +114,7 @@ class AnswerStream:
         self._bus = bus
         self._tools = tools
         self._step = context.run.step_count + 1
+        self._is_shared = context.active.agent.reasoning == "everyone"
         self._whole = False
         self._parts: dict[int, _Part] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -127,6 +128,8 @@ class AnswerStream:
         match event:
             case TextDelta():
                 self._grow(_TEXT, "", event.text)
+            case ReasoningDelta() if self._context.active.agent.reasoning != "nobody":
+                self._grow(_REASONING, "", event.text)
             case CallDelta():
                 self._grow(event.index, event.name, event.arguments)
             case AttemptStarted():
@@ -153,7 +156,7 @@ class AnswerStream:
             self._timer = None
             self._flush()
         if self._whole:
-            self._context.call_ids = self._in_space.ids([index for index in self._parts if index != _TEXT])
+            self._context.call_ids = self._in_space.ids([index for index in self._parts if index >= 0])
         else:
             self._in_space.abort()
 
@@ -183,6 +186,9 @@ class AnswerStream:
             delta = part.show(f"{self._attempt}.{index + 1}", self._step)
             if delta is None:
                 continue
+            if index == _REASONING:
+                shared: JSONObject = {"reasoningShared": True} if self._is_shared else {}
+                delta = "message.reasoning", delta[1] | shared
             payloads.append(delta)
             if in_space.wanted and in_space.takes(part.name):
                 in_space.show(index, part.name, part.text, str(delta[1]["delta"]))

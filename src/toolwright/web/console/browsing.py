@@ -8,6 +8,7 @@ from nicegui.element import Element
 from toolwright.core.errors import Forbidden
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import PageLimit, ended_early
+from toolwright.core.threads.message import Message
 from toolwright.web.console.tool_ui.parts import json_block
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, link, plain_text
@@ -48,6 +49,14 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
                 await json_block(content)
 
     details.on("toggle", lambda: visit.act(fill()), args=[])
+
+
+def draw_reasoning(visit: Visit, message: Message) -> None:
+    """Render the model's reasoning, folded, if the visitor may read it."""
+    if message.reasoning is not None and (message.shared or visit.is_service):
+        with box("details", "folded"):
+            plain_text("Reasoning", "summary", "quiet small")
+            plain_text(message.reasoning, "div", "prose small")
 
 
 async def read_short(

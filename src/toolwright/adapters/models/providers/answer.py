@@ -19,7 +19,7 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSONObject, dumps_unescaped
-from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, TextDelta, ThinkingDelta
+from toolwright.core.model import CallDelta, ModelCall, ModelEvent, ModelResponse, ReasoningDelta, TextDelta
 from toolwright.core.schemas.provider_rules import PropertyNames
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Usage
@@ -107,7 +107,7 @@ class Reader:
             case messages.PartStartEvent(part=messages.TextPart(content=content)):
                 yield from self._text_started(content, adjacent=event.previous_part_kind == "text")
             case messages.PartStartEvent(part=messages.ThinkingPart(content=content)) if content:
-                yield ThinkingDelta(text=content)
+                yield ReasoningDelta(text=content)
             case messages.PartStartEvent(part=messages.ToolCallPart() as part):
                 if self._final is not None and is_final(part):
                     yield from self._final_started(event.index, part)
@@ -116,7 +116,7 @@ class Reader:
             case messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=content)) if content:
                 yield TextDelta(text=content)
             case messages.PartDeltaEvent(delta=messages.ThinkingPartDelta(content_delta=content)) if content:
-                yield ThinkingDelta(text=content)
+                yield ReasoningDelta(text=content)
             case messages.PartDeltaEvent(delta=messages.ToolCallPartDelta(args_delta=args)) if args:
                 if event.index not in self._calls:
                     if event.index == self._final_index:
@@ -165,6 +165,13 @@ def read_response(
         finish_reason="refusal" if is_refusal(response) else response.finish_reason,
         model=response.model_name or "",
         native=dump_native(response),
+        reasoning="\n\n".join(
+            [
+                part.content
+                for part in response.parts
+                if isinstance(part, messages.ThinkingPart) and part.content
+            ]
+        ),
     )
 
 

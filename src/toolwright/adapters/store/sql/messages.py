@@ -64,6 +64,8 @@ def _body_text(message: Message) -> str:
         body["sent"] = _sent_body(message.sent)
     if message.state is not None:
         body["state"] = [message.state.agent, {**message.state.parts}]
+    if message.reasoning is not None:
+        body["reasoning"] = [message.reasoning, message.shared]
     return dumps_unescaped(body)
 
 
@@ -127,6 +129,8 @@ def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_tex
         "state": StateReport(agent=parsed["state"][0], parts=parsed["state"][1])
         if "state" in parsed
         else None,
+        "reasoning": parsed["reasoning"][0] if "reasoning" in parsed else None,
+        "shared": "reasoning" in parsed and parsed["reasoning"][1],
     }
 
 

@@ -17,6 +17,7 @@ from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Step
 from toolwright.core.value import changed
+from toolwright.web.console.browsing import draw_reasoning
 from toolwright.web.console.runs.calls import CallLine, draw_call, draw_files, gist, line_of, with_progress
 from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
 from toolwright.web.console.tool_ui.card import CallCard
@@ -138,9 +139,13 @@ class RunDetail:
     def _add_message(self, message: Message) -> None:
         """Add a message. Results and messages of prompt tools are shown in their calls."""
         self._ends[message.step] = max(message.created_at, self._ends.get(message.step, message.created_at))
-        if message.role != "tool" and message.within is None and (message.content or message.attachments):
+        if message.role != "tool" and message.within is None and _has_content(message):
             short = changed(message, content=brief(message.content, LONGEST_SHOWN), native=None)
             self._messages_by_step.setdefault(message.step, []).append(short)
+
+
+def _has_content(message: Message) -> bool:
+    return bool(message.content or message.attachments or message.reasoning)
 
 
 def _is_last(page: Sequence[object]) -> bool:
@@ -364,7 +369,7 @@ class StageView:
         self._drawn = [each.id for each in stage.messages]
         with self._message_box.clear():
             for message in stage.messages:
-                _draw_message(self._course.run.thread_id, message)
+                _draw_message(self._visit, self._course.run.thread_id, message)
 
     async def show(self, call: Call) -> None:
         """Render the current state of the call."""
@@ -409,9 +414,10 @@ class StageView:
         self._draw_more()
 
 
-def _draw_message(thread_id: str, message: Message) -> None:
+def _draw_message(visit: Visit, thread_id: str, message: Message) -> None:
     with box("div", f"said {message.role}"):
         plain_text("Received" if message.role == "user" else "Answered", "span", "quiet small")
+        draw_reasoning(visit, message)
         prose(message.content)
         draw_files(thread_id, message.attachments)
 

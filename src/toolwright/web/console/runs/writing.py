@@ -14,7 +14,7 @@ from toolwright.web.console.tool_ui.showing import draw_plain
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, plain_text
 
-_STREAMS: Final = frozenset({"message.delta", "tool.streaming"})
+_STREAMS: Final = frozenset({"message.delta", "message.reasoning", "tool.streaming"})
 Progress: TypeAlias = Callable[[str, JSONObject], Awaitable[object]]
 """Handler of a call's progress. Receives the call's id and the payload of its `tool.progress`."""
 
@@ -56,15 +56,18 @@ class StreamedAnswer:
                 self.clear()
 
     async def draw(self, event: Event) -> None:
-        """Append streamed text from a `message.delta` or `tool.streaming` event."""
-        stream_id = event.payload.get("streamId")
+        """Append streamed text from a `message.delta`, `message.reasoning` or `tool.streaming` event."""
+        stream_id, is_text = event.payload.get("streamId"), event.type != "tool.streaming"
         if not isinstance(stream_id, str):
+            return
+        is_shared = self._visit.is_service or bool(event.payload.get("reasoningShared"))
+        if event.type == "message.reasoning" and not is_shared:
             return
         attempt = stream_id.rpartition(".")[0]
         if attempt != self._attempt:
             self.clear()
             self._attempt = attempt
-        if event.type == "message.delta":
+        if is_text:
             self._grow(stream_id, event)
         else:
             await self._grow_call(stream_id, event)
@@ -75,11 +78,12 @@ class StreamedAnswer:
         self._texts[stream_id] = grown
         label = self._labels.get(stream_id)
         if label is None:
+            is_answer = event.type == "message.delta"
             with self._element, box("div", "message streaming"):
                 plain_text("✎", "span", "face agent").props["aria-hidden"] = "true"
                 with box("div", "by"):
-                    plain_text("writing …", "span", "quiet small")
-                with box("div", "body prose"):
+                    plain_text("writing …" if is_answer else "reasoning …", "span", "quiet small")
+                with box("div", "body prose" if is_answer else "body quiet small"):
                     label = self._labels[stream_id] = plain_text("", "p")
         label.text = grown[-32_768:]
 

@@ -22,7 +22,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool_ui import ShownCall
 from toolwright.core.value import changed
 from toolwright.web.auth.permits import asks_somebody
-from toolwright.web.console.browsing import check_service
+from toolwright.web.console.browsing import check_service, draw_reasoning
 from toolwright.web.console.dialogs import LONGEST, message_field
 from toolwright.web.console.runs.calls import CallLine, draw_files, line_of
 from toolwright.web.console.runs.facts import run_link
@@ -367,6 +367,7 @@ class Conversation:
                 if message.seq is not None:
                     self._draw_hidden(box("span", "row"), message)
             with box("div", "body"):
+                draw_reasoning(self._visit, message)
                 if message.content and message.role == "tool":
                     plain_text(brief(message.content, 2_000), "div", "code small")
                 elif message.content:
