@@ -35,6 +35,7 @@ PUBLIC = [
     "Message",
     "OpenAPITools",
     "Prompt",
+    "ReasoningDelta",
     "Registry",
     "Run",
     "RunDone",

@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 
 import toolwright as tw
-from tests.api.rig import calling
 from tests.api.town import ADA, SERVICE, town
+from tests.kit import call
 from toolwright.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ Readers = Literal["services", "everyone", "nobody"]
 async def test_recorded_reasoning_is_read_by_those_that_the_agent_allows(
     readers: Readers, who: set[str]
 ) -> None:
-    model = ScriptedModel([{"thinking": WHY, "text": "I ask.", **calling("ask_outside")}, {"text": "Four."}])
+    model = ScriptedModel([{"thinking": WHY, "text": "I ask.", **call("ask_outside")}, {"text": "Four."}])
     async with town(model=model, tools=[outside], agent_options={"reasoning": readers}) as made:
         thread, run = f"/api/threads/{made.ids['thread_id']}", f"/api/runs/{made.ids['run_id']}"
         seen: dict[str, set[str]] = {}
@@ -54,7 +54,7 @@ async def test_live_reasoning_is_streamed_to_those_that_the_agent_allows(
 ) -> None:
     turns: list[object] = [
         {"thinking": WHY, "text": "Four.", "delay": 0.05, "when": "Tea?"},
-        calling("ask_outside"),
+        call("ask_outside"),
     ]
     async with town(
         model=ScriptedModel(turns), tools=[outside], agent_options={"reasoning": readers}

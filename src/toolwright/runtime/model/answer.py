@@ -141,16 +141,14 @@ def assistant_message(
         native=response.native,
         sent=sent_with(frame, response),
         state=frame.state,
-        reasoning=_reasoning(response, context.active),
+        reasoning=_kept_reasoning(response, context.active) if response.reasoning else None,
         shared=bool(response.reasoning) and context.active.agent.reasoning == "everyone",
         created_at=at,
     )
 
 
-def _reasoning(response: ModelResponse, active: ActiveAgent) -> str | None:
-    if not response.reasoning or active.agent.reasoning == "nobody":
-        return None
-    return response.reasoning[:MAX_REASONING]
+def _kept_reasoning(response: ModelResponse, active: ActiveAgent) -> str | None:
+    return None if active.agent.reasoning == "nobody" else response.reasoning[:MAX_REASONING]
 
 
 def sent_with(frame: Frame, response: ModelResponse) -> Sent | None:
