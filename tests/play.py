@@ -50,7 +50,7 @@ def token() -> str:
 
 
 def draft(type: str, **payload: Any) -> EventDraft:  # any JSON
-    return EventDraft(type=type, payload=payload)
+    return EventDraft(type, payload)
 
 
 def said(text: str, run_id: str | None = None, **fields: Any) -> Message:  # fields of Message

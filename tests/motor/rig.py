@@ -68,7 +68,7 @@ class Rig:
         now = self.clock.now()
         run = Run(id=new_id("run"), thread_id=name, agent="agt_x", created_at=now)
         event = InboxEvent(thread_id=name, event_id=new_id("msg"), type="message", content={}, created_at=now)
-        queued = EventDraft(type="run.queued", payload={})
+        queued = EventDraft("run.queued", {})
         answer = await self.store.commit(
             PostMessage(token=new_id("unit"), at=now, event=event, run=run, queued=queued)
         )

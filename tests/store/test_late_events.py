@@ -8,7 +8,7 @@ from tests.play import AT, begun, committed
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.units import Result
 from toolwright.core.json_value import JSONObject
-from toolwright.core.threads.event import LazyEventDraft, Topic
+from toolwright.core.threads.event import EventDraft, Topic
 from toolwright.testing import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 async def test_only_what_is_read_is_rendered() -> None:
     rendered: list[int] = []
 
-    def draft(number: int) -> LazyEventDraft:
+    def draft(number: int) -> EventDraft:
         def render() -> JSONObject:
             rendered.append(number)
             return {"number": number}
 
-        return LazyEventDraft("tool.progress", render)
+        return EventDraft.lazy("tool.progress", render)
 
     store = MemoryStore(lambda _: None)
     drain = await begun(store, "th_1")
@@ -48,7 +48,7 @@ async def test_the_oldest_are_taken_away_also_in_the_middle_of_a_unit() -> None:
     drain = await begun(store, "th_1")
     thread = Topic(kind="thread", id="th_1")
     before = [event.n for event in await store.events(thread)]
-    drafts = tuple(LazyEventDraft("tool.progress", _payload, number) for number in range(4))
+    drafts = tuple(EventDraft.lazy("tool.progress", _payload, number) for number in range(4))
     unit = drain.unit(Result, events=drafts)
     await drain.do(unit)
     await drain.end()

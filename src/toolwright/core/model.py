@@ -57,7 +57,7 @@ class AnswerSchema(Value):
     name: str = "answer"
 
 
-class ModelSettings(Value):
+class ModelSettings(Value, gc=True):
     """Settings of a model; None uses the provider's default, or for the timeouts that of the app.
 
     `temperature`, `top_p` and the penalties are passed to the provider. `max_tokens` limits the answer, in tokens.
@@ -82,7 +82,7 @@ class ModelSettings(Value):
         return f"ModelSettings({', '.join([*names, *self.others])})"
 
 
-class ModelRequest(Value):
+class ModelRequest(Value, gc=True):
     """One request. `tools` is the same tuple object from step to step, so adapters may cache by identity.
 
     `step` is the number (1, 2, …) of this request within its run, or among the requests to this model. `who` names the

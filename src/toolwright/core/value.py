@@ -55,8 +55,12 @@ def _dataclass_field(default: Any) -> Any:  # any value; a field, as `dataclasse
     return dataclass_field(default=default) if factory is None else dataclass_field(default_factory=factory)
 
 
-class Value(Struct, metaclass=ValueMeta):
-    """A value: frozen, keyword-only, hashable and comparable by its fields."""
+class Value(Struct, metaclass=ValueMeta, gc=False):
+    """A value: frozen, keyword-only, hashable and comparable by its fields.
+
+    The garbage collector does not traverse values: a journal in memory holds many, and it would free none of them. A
+    class whose fields can refer back to it, as services, tools and a user's objects can, is declared with `gc=True`.
+    """
 
     __dataclass_fields__: ClassVar[Any] = _DataclassFields()
 

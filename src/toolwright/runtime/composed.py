@@ -294,7 +294,7 @@ class ComposedRequests:
         return states
 
 
-class _NewRequest(Value):
+class _NewRequest(Value, gc=True):
     """A request before its start: its thread, its first message, and the values that JSON cannot represent."""
 
     thread: Thread

@@ -78,7 +78,7 @@ def whole_number(name: str, number: int) -> None:
         raise invalid_value(name, "must be a non-negative integer")
 
 
-class Services(Value):
+class Services(Value, gc=True):
     """The services that most classes of the runtime share: the journal, the motor that executes runs, clock and ids.
 
     `callers` has the callers in this process that wait for their run.

@@ -9,7 +9,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps, surely_longer, u
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.compaction import Compaction, Measure
 from toolwright.core.threads.event import Event as EventRow
-from toolwright.core.threads.event import EventDraft, EventType, LazyEventDraft
+from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, Run, Usage
 from toolwright.wire.message import Message as MessageShape
@@ -45,7 +45,7 @@ _MANY = 2**62  # bytes: the estimate for values that are not counted
 def bounded(draft: EventDraft) -> EventDraft:
     """Return the draft, or only its ids and `truncated: true` if its payload is too large."""
     payload = _bounded(draft.payload)
-    return draft if payload is draft.payload else EventDraft(type=draft.type, payload=payload)
+    return draft if payload is draft.payload else EventDraft(draft.type, payload)
 
 
 def _bounded(payload: JSONObject) -> JSONObject:
@@ -60,7 +60,7 @@ def _bounded(payload: JSONObject) -> JSONObject:
 
 def message_event(message: Message) -> EventDraft:
     """Return the event `message {message}`; of a large message only its id, role and position."""
-    return LazyEventDraft("message", message_payload, message)
+    return EventDraft.lazy("message", message_payload, message)
 
 
 def message_payload(message: Message) -> JSONObject:
@@ -77,7 +77,7 @@ def message_payload(message: Message) -> JSONObject:
 def run_event(run: Run) -> EventDraft:
     """Return the event of the run's status: `run.queued`, `run.started` and so on."""
     status = "started" if run.status == "running" else run.status
-    return LazyEventDraft(f"run.{status}", _run_payload, run)
+    return EventDraft.lazy(f"run.{status}", _run_payload, run)
 
 
 def _run_payload(run: Run) -> JSONObject:
@@ -97,8 +97,8 @@ def step_event(
 ) -> EventDraft:
     """Return the event `step.started {stepNumber}` or `step.done {stepNumber, usage, stopReason?}`."""
     if usage is None:
-        return EventDraft(type=type_, payload={"stepNumber": number})
-    return LazyEventDraft(type_, _step_payload, number, usage, cut)
+        return EventDraft(type_, {"stepNumber": number})
+    return EventDraft.lazy(type_, _step_payload, number, usage, cut)
 
 
 def _step_payload(number: int, usage: Usage, cut: CutReason | None) -> JSONObject:
@@ -119,9 +119,7 @@ def compacted_event(row: Compaction, measure: Measure, before: int, after: int) 
         "tokensBefore": before,
         "tokensAfter": after,
     }
-    return EventDraft(
-        type="context.compacted", payload=payload | ({"parentCallId": row.within} if row.within else {})
-    )
+    return EventDraft("context.compacted", payload | ({"parentCallId": row.within} if row.within else {}))
 
 
 def subagent_event(
@@ -129,12 +127,12 @@ def subagent_event(
 ) -> EventDraft:
     """Return the event `subagent.created` or `subagent.finished {reference, name, agentId, status}`."""
     payload: JSONObject = {"reference": reference, "name": name, "agentId": agent_id, "status": status}
-    return bounded(EventDraft(type=type_, payload=payload))
+    return bounded(EventDraft(type_, payload))
 
 
 def tool_event(type_: EventType, call_id: str, name: str, payload: JSONObject | None = None) -> EventDraft:
     """Return an event of a call, such as `tool.started` or `tool.waiting`, with its ids and the payload."""
-    return LazyEventDraft(type_, _tool_payload, call_id, name, payload)
+    return EventDraft.lazy(type_, _tool_payload, call_id, name, payload)
 
 
 def _tool_payload(call_id: str, name: str, more: JSONObject | None) -> JSONObject:
@@ -145,7 +143,7 @@ def _tool_payload(call_id: str, name: str, more: JSONObject | None) -> JSONObjec
 
 def mcp_held_event(server: str, tool: str) -> EventDraft:
     """Return the event `tool.held`: a tool of an MCP server is held back because its definition has changed."""
-    return EventDraft(type="tool.held", payload={"serverName": server, "toolName": tool})
+    return EventDraft("tool.held", {"serverName": server, "toolName": tool})
 
 
 def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
@@ -159,7 +157,7 @@ def outcome_event(call_id: str, name: str, result: ToolResult) -> EventDraft:
         payload["resultTruncated"] = True
     if result.attachments and not failed:
         payload["attachments"] = [attachment_to_json(each) for each in result.attachments]
-    return LazyEventDraft("tool.error" if failed else "tool.done", _tool_payload, call_id, name, payload)
+    return EventDraft.lazy("tool.error" if failed else "tool.done", _tool_payload, call_id, name, payload)
 
 
 def live_event(

@@ -135,7 +135,7 @@ def message_event(
     payload: JSONObject = {"message": SpaceMessage.of(message, entity=entity)}
     if stream_id is not None:
         payload["streamId"] = stream_id
-    return bounded(EventDraft(type="space.message", payload=payload))
+    return bounded(EventDraft("space.message", payload))
 
 
 def edited_event(
@@ -143,7 +143,7 @@ def edited_event(
 ) -> EventDraft:
     """Return the event `message_updated {message}`."""
     payload: JSONObject = {"message": SpaceMessage.of(message, entity=entity, reactions=reactions)}
-    return bounded(EventDraft(type="message_updated", payload=payload))
+    return bounded(EventDraft("message_updated", payload))
 
 
 def member_added_event(entity_id: str, role: str) -> EventDraft:
@@ -158,7 +158,7 @@ def member_removed_event(entity_id: str) -> EventDraft:
 
 def space_event(type_: EventType, **payload: JSON) -> EventDraft:
     """Return an event of a space, such as `message_deleted {messageId}`, with the keywords as its payload."""
-    return EventDraft(type=type_, payload={**payload})
+    return EventDraft(type_, {**payload})
 
 
 _WITH_CHANNEL = frozenset({*_S4_NAMES, "reaction_added"})

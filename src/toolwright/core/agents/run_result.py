@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class RunResult(Value):
+class RunResult(Value, gc=True):
     """The result of a run.
 
     `output` is an instance of the declared output type, or JSON, or the text. `text` is the agent's last text.

@@ -57,7 +57,7 @@ class ListingError(Value):
     tool: str | None = None
 
 
-class McpListing(Value):
+class McpListing(Value, gc=True):
     """The last list of a server's tools, under their own names.
 
     `number` identifies the list in this process: equal lists have the same number. `status` is the server's current

@@ -66,7 +66,7 @@ class McpDefinition(Record):
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 
-class McpServerState(Value):
+class McpServerState(Value, gc=True):
     """An MCP server of an agent with the agent's tools, as shown to a service, and tools that are held back."""
 
     name: str

@@ -36,7 +36,7 @@ REMEMBERED = 1_000
 """Maximum number of solved requests whose objects are kept."""
 
 
-class Solution(Value):
+class Solution(Value, gc=True):
     """The result of a composed request.
 
     `output` matches the output schema, and is an instance if a type was given. If `max_steps` was reached, it is None
@@ -230,7 +230,7 @@ class RequestAgents:
         return self._open.get(thread_id) or self._released.get(thread_id)
 
 
-class _Objects(Value):
+class _Objects(Value, gc=True):
     """The objects of one request: its model (None if it is given by name), its declared output, and its agent."""
 
     model: object

@@ -355,7 +355,7 @@ class MemoryState:
     def emit(self, event_type: str, data: JSON = None) -> None:
         """Record an event. Raises `InvalidRequest` for an invalid type, `InvalidJSON` for data that is not JSON."""
         event_type, data = given.event(event_type, data)
-        self.events.append(EventDraft(type=event_type, payload={"data": data}))
+        self.events.append(EventDraft(event_type, {"data": data}))
 
     def progress(self, done: float, total: float | None = None, text: str | None = None) -> None:
         """Record a report of progress."""

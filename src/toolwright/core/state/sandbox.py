@@ -31,7 +31,7 @@ class Execute(Value):
     args: tuple[JSON, ...] = ()
 
 
-class CodeOptions(Value):
+class CodeOptions(Value, gc=True):
     """Options of running code. The sandbox replaces each None by a default.
 
     `filename` is the name of the code in stack traces. `imports` are functions of the host and `modules` sources of the

@@ -1,10 +1,11 @@
 """Events of threads, runs and spaces, as subscribers receive them."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Literal, TypeAlias, get_args, overload
+
+from msgspec import Struct
 
 from toolwright.core.json_value import JSONObject
 from toolwright.core.value import Value
@@ -23,29 +24,29 @@ EventType: TypeAlias = Literal[
 BUILT_IN: frozenset[str] = frozenset(get_args(EventType))
 
 
-@dataclass(slots=True, kw_only=True, unsafe_hash=True)
-class EventDraft:
-    """An event before its unit of work is committed; it has no number yet. Not frozen, as its payload can be lazy."""
+class EventDraft(Struct, gc=False):
+    """An event before its unit of work is committed; it has no number yet.
+
+    A lazy draft is rendered when its payload is first read: with an in-memory journal few payloads are read.
+    """
 
     type: str
-    payload: JSONObject
+    _payload: JSONObject | None = None
+    _render: Callable[..., JSONObject] | None = None
+    _of: tuple[object, ...] = ()
 
+    @classmethod
+    def lazy(cls, type_: str, render: Callable[..., JSONObject], *of: object) -> "EventDraft":
+        """Return a draft whose payload is `render(*of)`."""
+        return cls(type_, None, render, of)
 
-class LazyEventDraft(EventDraft):
-    """An event draft whose payload is rendered on first access; with an in-memory journal few payloads are read."""
-
-    __slots__ = ("_of", "_render")
-
-    def __init__(self, type_: str, render: Callable[..., JSONObject], *of: object) -> None:
-        self.type = type_
-        self._render = render
-        self._of = of
-
-    def __getattr__(self, name: str) -> JSONObject:
-        if name != "payload":
-            raise AttributeError(name)
-        self.payload = payload = self._render(*self._of)
-        return payload
+    @property
+    def payload(self) -> JSONObject:
+        """The payload of the event."""
+        if self._payload is None:
+            assert self._render is not None, "a draft has a payload or renders it"
+            self._payload = self._render(*self._of)
+        return self._payload
 
 
 class Event(Value):

@@ -23,7 +23,7 @@ _log = logger("toolwright.pipeline")
 _NAMES_SHOWN = 50
 
 
-class PreparedCall(Value):
+class PreparedCall(Value, gc=True):
     """A validated call, ready for its executor.
 
     `arguments` are JSON. `keywords` are the same values for a function (models built, enums created), or None if the

@@ -174,7 +174,7 @@ class SubagentToolConfig(_Form):
         return self.immediate is True and self.optional is None
 
 
-class AgentTool(Value):
+class AgentTool(Value, gc=True):
     """An agent as a tool of a prompt, made by `Agent.as_tool`. It is added to the app together with the prompt.
 
     `agent` is a `tw.Agent`, `description` tells the model when to call it, `config` configures the call.

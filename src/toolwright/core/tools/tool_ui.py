@@ -51,7 +51,7 @@ Drawing: TypeAlias = Callable[[ShownCall, Submit], Awaitable[None] | None]
 """Draws a call with NiceGUI at the current place of the page; called again whenever the call has changed."""
 
 
-class ToolUI(Value):
+class ToolUI(Value, gc=True):
     """The component of a tool: a function, or the name of a built-in component."""
 
     name: str

@@ -72,7 +72,7 @@ async def park_for(context: RunContext, missing: tuple[Variable, ...]) -> Answer
     )
     waiting = waiting_json(request)
     run = changed(context.run, status="waiting", waiting={"reason": "variables", **waiting})
-    changes = Changes(events=[run_event(run), EventDraft(type="variables.required", payload=waiting)])
+    changes = Changes(events=[run_event(run), EventDraft("variables.required", waiting)])
     changes.effects += (OpenRequest(thread_id=context.thread.id, request=request),)
     changes.leaving = Leaving(gen=context.gen, due=context.clock.now())
     return await context.write(Park, changes, run)

@@ -287,7 +287,7 @@ class End:
     error_code: str | None = None
 
 
-class Next(Value):
+class Next(Value, gc=True):
     """The next commit of a run: a unit of the kind with these changes, and the run's row after it.
 
     `ends_step`: the unit answers all calls of the step. `end`: the run ends with the unit, unless a message or a cancel

@@ -25,7 +25,7 @@ from toolwright.core.ports import Clock, NewId
 from toolwright.core.requests.request import RequestForm, read_request
 from toolwright.core.spaces import entity_of
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.event import LazyEventDraft
+from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.thread import Thread
@@ -382,7 +382,7 @@ class RunContext(RunRecord):
         """Add a message to the changes, with its event. Of a prompt tool's conversation only results have one."""
         changes.messages.append(message)
         if message.within is None or message.role == "tool":
-            changes.events.append(LazyEventDraft("message", message_payload, message))
+            changes.events.append(EventDraft.lazy("message", message_payload, message))
 
     def claim_with_next(self, changes: Changes, run: Run) -> None:
         """Make the next unit claim the run, with the events of `changes`. No handler is called before it."""

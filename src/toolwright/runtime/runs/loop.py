@@ -89,7 +89,7 @@ class EnterPrompt(Value):
     prepared: PreparedCall
 
 
-class LeavePrompt(Value):
+class LeavePrompt(Value, gc=True):
     """Return the answer of a prompt tool to its caller: `error`, or its model's last message."""
 
     frame: Frame

@@ -343,7 +343,7 @@ class RunState(Questions):
         event_type, data = given.event(event_type, data)
         redactor = self._context.redactor
         payload: JSONObject = {"toolCallId": self._call.id, "data": redactor.json(data)}
-        self._emitted.append(bounded(EventDraft(type=redactor.text(event_type), payload=payload)))
+        self._emitted.append(bounded(EventDraft(redactor.text(event_type), payload)))
 
     async def check(self) -> None:
         """Raise `NotFound` if the call has edited a message that does not exist."""

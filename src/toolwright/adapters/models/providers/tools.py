@@ -269,7 +269,7 @@ def strictness(model: Model) -> bool | None:
     return False if fitted is not None and issubclass(fitted, OpenAIJsonSchemaTransformer) else None
 
 
-class AnswerForm(Value):
+class AnswerForm(Value, gc=True):
     """Method by which a model is asked for an answer.
 
     - `native`: the provider's own structured output.

@@ -82,7 +82,7 @@ async def draw_list(visit: Visit) -> None:
     await _Tools(visit).draw()
 
 
-class _Row(Value):
+class _Row(Value, gc=True):
     tool: Tool
     agent: Agent | None
     begins: bool = False  # per group
