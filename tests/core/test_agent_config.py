@@ -9,6 +9,7 @@ import toolwright as tw
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MOST_ERRORS
 from toolwright.core.model import ModelSettings
 
 OUTPUT: JSONObject = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -92,12 +93,12 @@ FAULTY: list[tuple[dict[str, Any], str, str]] = [
     (
         {"modelSettings": {"timeout": 0}},
         "modelSettings.timeout",
-        "the model setting 'timeout' must be a number of",
+        "must be a number of seconds above 0",
     ),
     (
         {"modelSettings": {"extraBody": {"tools": []}}},
         "modelSettings.extraBody",
-        "extra_body cannot have 'tools'",
+        "cannot have 'tools'",
     ),
     (
         {"reasoning": "much"},
@@ -128,7 +129,7 @@ def test_an_error_is_named_by_its_path(config: dict[str, Any], path: str, words:
 OPEN_FAULTS: dict[str, tuple[object, str]] = {
     "openaiPreviousResponseId": (
         "resp_of_another",
-        "is not a setting of configured agents; these are anthropic_cache, ",
+        "is not a setting of configured agents; these are anthropicCache, ",
     ),
     "extraHeaders": ({"Authorization": "Bearer x"}, "is not a setting of configured agents"),
     "extraBody": ({"user": "x"}, "is not a setting of configured agents"),
@@ -168,3 +169,15 @@ def test_what_is_configured_over_http_can_set_what_costs_nobody_else_anything() 
     assert isinstance(prompt.model_settings, ModelSettings) and prompt.model_settings.timeout == 30
     others = {"service_tier": "flex", "openai_reasoning_summary": "auto", "anthropic_cache": True}
     assert prompt.model_settings.others == others
+
+
+def test_only_the_first_of_many_unknown_settings_are_named() -> None:
+    settings: JSONObject = {f"heat{number}": 1 for number in range(50_000)}
+    with pytest.raises(InvalidConfiguration) as refused:
+        read_agent({"modelSettings": settings}, Identity(name="planner"), {}, trusted=False)
+    assert len(refused.value.details) == MOST_ERRORS
+
+
+def test_a_setting_that_is_null_is_left_to_the_provider() -> None:
+    for trusted in (True, False):
+        read_agent({"modelSettings": {"topK": None}}, Identity(name="planner"), {}, trusted=trusted)

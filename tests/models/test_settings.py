@@ -10,13 +10,14 @@ from openai import AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings as NativeSettings
+from rich.pretty import pretty_repr
 
 import toolwright as tw
 from tests.models.asking import MakeModel, ask, request, user
 from tests.models.wire_server import WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
 from toolwright.core.agents.model_settings import COMMON, NATIVE
-from toolwright.core.errors import ModelUnavailable
+from toolwright.core.errors import DefinitionError, ModelUnavailable
 from toolwright.core.json_value import JSON
 from toolwright.core.model import Model, ModelRequest, ModelSettings
 from toolwright.core.value import changed
@@ -137,3 +138,33 @@ def test_settings_keep_their_values_out_of_logs() -> None:
     prompt = tw.Prompt("p", model_settings={"extra_headers": {"Authorization": "Bearer s3cret"}, "seed": 1})
     assert "s3cret" not in repr(prompt)
     assert "ModelSettings(seed, extra_headers)" in repr(prompt)
+    assert "s3cret" not in pretty_repr(prompt)
+    with pytest.raises(DefinitionError, match=r"without Content-Length and Host\.$"):
+        tw.Prompt("p", model_settings={"extra_headers": "s3cret"})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"X A": "b"}, {"X-A": " b"}, {"X-A": "ü"}, {"X-A": "a\r\nB: c"}, {"Content-Length": "3"}, {"X-A": 1}],
+)
+def test_headers_that_http_cannot_send_are_an_error_of_the_definition(headers: dict[str, Any]) -> None:
+    with pytest.raises(
+        DefinitionError, match="the model setting 'extra_headers' must be a dict of names and values"
+    ):
+        tw.Prompt("p", model_settings={"extra_headers": headers})
+
+
+@pytest.mark.parametrize("body", [{"a": object()}, {"a": float("nan")}])
+def test_a_body_that_is_no_json_is_an_error_of_the_definition(body: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError, match="the model setting 'extra_body' must be a dict of JSON values"):
+        tw.Prompt("p", model_settings={"extra_body": body})
+
+
+@pytest.mark.parametrize(
+    "name", ["tools", "model", "reasoning_effort", "reasoning", "thinking", "output_config"]
+)
+def test_the_body_cannot_replace_what_the_definition_says(name: str) -> None:
+    with pytest.raises(
+        DefinitionError, match=f"extra_body' cannot have '{name}', which is written from the agent's"
+    ):
+        tw.Prompt("p", model_settings={"extra_body": {name: 1}})

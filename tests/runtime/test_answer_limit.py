@@ -9,6 +9,7 @@ import pytest
 from tests.ahead import Ahead
 from toolwright.core.concurrency import Supervision
 from toolwright.core.errors import ModelUnavailable
+from toolwright.core.model import AttemptStarted, TextDelta
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.model.ask import AnswerLimit
 
@@ -43,8 +44,23 @@ def test_a_model_that_says_something_in_time_may_go_on() -> None:
         async def speak() -> None:
             for _ in range(5):
                 loop.ahead += 599
-                assert limit.progress()
+                assert limit.progress(TextDelta("a"))
                 await _turn()
+
+        assert await ended(speak(), limit)
+
+    on_the_loop(body)
+
+
+def test_the_pause_before_another_attempt_is_no_silence() -> None:
+    async def body(loop: Ahead) -> None:
+        limit = AnswerLimit(600, 3_600, Cancellation())
+
+        async def speak() -> None:
+            assert limit.progress(AttemptStarted(number=2, pause=60.0))
+            loop.ahead += 650
+            await _turn()
+            assert limit.progress(TextDelta("a"))
 
         assert await ended(speak(), limit)
 
@@ -60,7 +76,7 @@ def test_silence_and_a_long_answer_end_the_scope(steps: tuple[int, ...], what: s
             for step in steps:
                 loop.ahead += step
                 await _turn()
-                limit.progress()
+                limit.progress(TextDelta("a"))
 
         assert not await ended(speak(), limit)
         with pytest.raises(ModelUnavailable, match=what):
@@ -77,7 +93,7 @@ def test_an_abort_is_not_undone_by_what_the_model_says_after_it() -> None:
         async def speak() -> None:
             loop.ahead += 60
             abort.set()
-            limit.progress()
+            limit.progress(TextDelta("a"))
             await _turn()
 
         assert not await ended(speak(), limit)
@@ -94,7 +110,7 @@ def test_a_stream_of_small_events_does_not_set_the_timer_repeatedly() -> None:
             timers = loop.timers
             for _ in range(100):
                 loop.ahead += 7
-                assert limit.progress()
+                assert limit.progress(TextDelta("a"))
             assert loop.timers == timers
 
         assert await ended(speak(), limit)

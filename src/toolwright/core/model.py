@@ -78,8 +78,12 @@ class ModelSettings(Value, gc=True):
 
     def __repr__(self) -> str:
         """Return the names of what is set: headers can be secrets."""
+        return f"ModelSettings({', '.join([name for name, _ in self.__rich_repr__()])})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return the same names, for `rich`."""
         names = [name for name in self.__struct_fields__[:-1] if getattr(self, name) is not None]
-        return f"ModelSettings({', '.join([*names, *self.others])})"
+        return [(name, "…") for name in (*names, *self.others)]
 
 
 class ModelRequest(Value, gc=True):
@@ -177,9 +181,13 @@ def call_not_executed(cut: CutReason) -> ToolResult:
 
 
 class AttemptStarted(Value):
-    """The request has failed and is retried: the parts of the answer streamed so far are void. `number` is 2, 3, …"""
+    """The request has failed and is sent again after a pause: the parts of the answer streamed so far are void.
+
+    `number` is 2, 3, …; `pause` is in seconds, during which the model is not expected to send anything.
+    """
 
     number: int
+    pause: float = 0.0
 
 
 ModelEvent: TypeAlias = AttemptStarted | TextDelta | ReasoningDelta | CallDelta | ModelResponse

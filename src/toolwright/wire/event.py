@@ -1,7 +1,7 @@
 """Events on the wire: shape, JSON and size limit of recorded events and of events sent to followers (API §4)."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from toolwright.core.threads.event import Event as EventRow
 from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, Run, Usage
+from toolwright.core.value import changed
 from toolwright.wire.message import Message as MessageShape
 from toolwright.wire.rendering import Absent
 from toolwright.wire.result import attachment_to_json, error_object, is_cut
@@ -64,14 +65,25 @@ def message_event(message: Message) -> EventDraft:
 
 
 def message_payload(message: Message) -> JSONObject:
-    """Render `{message}`; of a large message only its id, role and position."""
+    """Render `{message}`: a large one without its reasoning, or only its id, role and position."""
     payload: JSONObject = {"message": MessageShape.of(message)}
+    if _is_small(message):
+        return payload
+    bounded_payload = _bounded(payload)
+    if bounded_payload is payload or message.reasoning is None:
+        return bounded_payload
+    shorter = message_payload(changed(message, reasoning=None, reasoning_shared=False))
+    return {**shorter, "message": {**cast("JSONObject", shorter["message"]), "reasoningTruncated": True}}
+
+
+def _is_small(message: Message) -> bool:
+    """Return whether the message is short enough that its size need not be determined."""
     if message.stack is not None or message.attachments or len(message.calls) > 8:
-        return _bounded(payload)
+        return False
     text = len(message.content) + len(message.reasoning or "")
     for call in message.calls:
         text += len(call.name) + len(call.arguments)
-    return payload if text < SURELY_SMALL else _bounded(payload)
+    return text < SURELY_SMALL
 
 
 def run_event(run: Run) -> EventDraft:

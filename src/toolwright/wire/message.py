@@ -63,7 +63,7 @@ class Message(Shape, title="MessageShape"):
     hidden_by: Absent[str] = None
     stack: Absent[str] = None
     reasoning: Absent[str] = None
-    shared: Annotated[bool, ABSENT, wire_name("reasoningShared")] = False
+    reasoning_shared: Annotated[bool, ABSENT] = False
     created_at: datetime
 
 
@@ -106,7 +106,7 @@ def _whole(row: T) -> T:
 
 
 def _message_for_people(message: MessageRow) -> MessageRow:
-    hidden = message.reasoning is not None and not message.shared
+    hidden = message.reasoning is not None and not message.reasoning_shared
     if message.stack is None and not hidden:
         return message
     return changed(message, stack=None, reasoning=None if hidden else message.reasoning)

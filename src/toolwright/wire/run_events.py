@@ -51,42 +51,33 @@ class RunRecords(Protocol):
         ...
 
 
-class _Growing:
+class _StreamedText:
     """A streamed text, of which each event has the new part, and mostly the text so far."""
 
     def __init__(self) -> None:
-        self.text, self._stream = "", ""
-
-    def is_another(self, payload: JSONObject) -> bool:
-        """Return whether the event belongs to another attempt."""
-        return payload.get("streamId") != self._stream
+        self.text = ""
 
     def grow(self, payload: JSONObject) -> str:
         """Return the part that is new."""
         text, delta = payload.get("text"), str(payload.get("delta", ""))
-        if self.is_another(payload):
-            self.text, self._stream = "", str(payload.get("streamId"))
         if isinstance(text, str):  # otherwise the text is long, and the event has only the new part
             delta = text.removeprefix(self.text) if text.startswith(self.text) else delta
         self.text += delta
         return delta
-
-    def clear(self) -> None:
-        """Forget the text: the next event begins another."""
-        self.text, self._stream = "", ""
 
 
 class RunEvents:
     """Converts the events of one thread, or of one run, to values. Pass each event to `values`, in order.
 
     The texts of all `TextDelta` of an answer since its last `TextReset`, joined, are the answer: missed parts are taken
-    from the complete message. An answer that broke off is yielded again from its beginning, after a `TextReset`. Of the
-    reasoning, missed parts are not yielded: the complete message has it.
+    from the complete message. An answer that broke off is yielded again from its beginning, after a `TextReset`. So is
+    its reasoning, unless it is too long for the event of the message.
     """
 
     def __init__(self, records: RunRecords) -> None:
         self._records = records
-        self._answer, self._reasoning = _Growing(), _Growing()  # of the answer in progress, as yielded
+        self._attempt = ""
+        self._answer, self._reasoning = _StreamedText(), _StreamedText()  # of the attempt, as yielded
         self._arguments: dict[str, JSON] = {}  # by call id, of calls that have not started
         self._started_calls: set[str] = set()
         self._reported_approvals: set[str] = set()  # calls whose wait for an approval was yielded
@@ -97,22 +88,24 @@ class RunEvents:
         """Yield the values of one event: none for most types, several if events were missed."""
         match type_:
             case "message.delta":
-                if self._answer.text and self._answer.is_another(payload):
-                    self._reasoning.clear()
+                if self._begins_again(payload):
                     yield TextReset()
                 if delta := self._answer.grow(payload):
                     yield TextDelta(delta)
             case "message.reasoning":
-                if self._reasoning.text and self._reasoning.is_another(payload):
-                    self._answer.clear()
+                if self._begins_again(payload):
                     yield TextReset()
                 if delta := self._reasoning.grow(payload):
                     yield ReasoningDelta(delta)
             case "message":
-                yielded, content = self._answer.text, await self._answer_text(thread_id, payload)
-                if not content.startswith(yielded):
+                yielded, reasoned = self._answer.text, self._reasoning.text
+                reasoning = self._whole_reasoning(payload)
+                content = await self._answer_text(thread_id, payload)
+                if not (content.startswith(yielded) and reasoning.startswith(reasoned)):
                     yield TextReset()
-                    yielded = ""
+                    yielded = reasoned = ""
+                if len(reasoning) > len(reasoned):
+                    yield ReasoningDelta(reasoning.removeprefix(reasoned))
                 if len(content) > len(yielded):
                     yield TextDelta(content.removeprefix(yielded))
             case "tool.started":
@@ -142,6 +135,23 @@ class RunEvents:
             case _:
                 pass
 
+    def _begins_again(self, payload: JSONObject) -> bool:
+        """Return whether the event is of another attempt than what was yielded of the answer, which is void then."""
+        attempt = str(payload.get("streamId")).rpartition(".")[0]
+        if attempt == self._attempt:
+            return False
+        is_void = bool(self._answer.text or self._reasoning.text)
+        self._attempt, self._answer.text, self._reasoning.text = attempt, "", ""
+        return is_void
+
+    def _whole_reasoning(self, payload: JSONObject) -> str:
+        """Return the reasoning of a complete answer; if the event has no room for it, what was yielded of it."""
+        message = cast("JSONObject", payload["message"])
+        is_answer = message.get("role") == "assistant" and "parentCallId" not in message
+        if not is_answer or "content" not in message or message.get("reasoningTruncated"):
+            return self._reasoning.text
+        return str(message.get("reasoning", ""))
+
     async def _answer_text(self, thread_id: str, payload: JSONObject) -> str:
         """Return the text of a complete answer, or for another message the text yielded so far."""
         message = cast("JSONObject", payload["message"])
@@ -152,8 +162,7 @@ class RunEvents:
         content, seq = message.get("content"), message.get("seq")
         if not isinstance(content, str):
             content = await self._records.text(thread_id, seq) if isinstance(seq, int) else self._answer.text
-        self._answer.clear()
-        self._reasoning.clear()
+        self._answer.text = self._reasoning.text = self._attempt = ""
         return content
 
     async def _started(self, payload: JSONObject) -> CallStarted:

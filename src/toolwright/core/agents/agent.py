@@ -203,7 +203,7 @@ class Agent:
         parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
             run at once. Default: the app's, or 1.
         reasoning: Who reads what its model shows of its reasoning, live and in messages: `"services"` (default),
-            `"everyone"`, or `"nobody"`, for whom it is not recorded. The effort is `Prompt.reasoning`.
+            `"everyone"`, or `"nobody"`: it is neither streamed nor kept. The effort is `Prompt.reasoning`.
         instructions: Short form: the text of its prompt, see `Prompt.prompt`.
         model: Short form: the model of its prompt, see `Prompt.model`.
         tools: Short form: the tools of its prompt, see `Prompt.tools`.

@@ -29,7 +29,7 @@ from toolwright.core.agents.agent import (
     reserved,
     toolkits_error,
 )
-from toolwright.core.agents.model_settings import COMMON, NATIVE, open_fault, setting_fault
+from toolwright.core.agents.model_settings import COMMON, NATIVE, OPEN, open_fault, setting_fault
 from toolwright.core.agents.prompt import (
     DEFAULT_CONTEXT,
     EFFORTS,
@@ -57,7 +57,7 @@ from toolwright.core.forms import (
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_ERRORS, MOST_NAMES
 from toolwright.core.mcp.config import McpForm, read_servers
-from toolwright.core.model import Reasoning, ToolChoice
+from toolwright.core.model import ModelSettings, Reasoning, ToolChoice
 from toolwright.core.schemas.output import Output
 from toolwright.core.text import nearest, sentence
 from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read_variables, too_long
@@ -69,6 +69,8 @@ from toolwright.core.value import Record, Stored, Value, changed
 ErrorDetail: TypeAlias = dict[str, str]
 MOST_STOPS = 100  # maximum number of stop sequences
 _SETTINGS = {to_camel(name): name for name in (*COMMON, *NATIVE)}
+_OPEN = ", ".join(sorted(map(to_camel, {*OPEN, *ModelSettings.__struct_fields__} - {"others"})))
+_NOT_OPEN = f"is not a setting of configured agents; these are {_OPEN}"
 
 
 def _read_claims(value: object) -> str:
@@ -286,19 +288,24 @@ def _settings(form: ModelSettingsForm | None, errors: list[ErrorDetail], *, trus
     if form is None:
         return {}
     settings: JSONObject = form.model_dump(exclude_none=True)
-    for written in form.model_extra or {}:
+    others = form.model_extra or {}
+    for written in others:
         value = settings.pop(written, None)
-        if written not in _SETTINGS:
-            fault = f"{FIELDS.unknown}.{nearest(written, _SETTINGS)}"
-        elif trusted:
-            fault = setting_fault(_SETTINGS[written], value)
-        else:
-            fault = open_fault(_SETTINGS[written], value)
+        fault = _setting_fault(written, value, trusted=trusted) if len(errors) < MOST_ERRORS else None
         if fault is not None:
-            errors.append({"path": f"modelSettings.{written}", "message": fault.removesuffix(".")})
-        elif value is not None:
+            errors.append({"path": f"modelSettings.{written}", "message": fault})
+        elif value is not None and written in _SETTINGS:
             settings[_SETTINGS[written]] = value
     return settings
+
+
+def _setting_fault(written: str, value: JSON, *, trusted: bool) -> str | None:
+    name = _SETTINGS.get(written)
+    if name is None:
+        return f"{FIELDS.unknown}.{nearest(written, _SETTINGS)}".removesuffix(".")
+    if trusted:
+        return setting_fault(name, value)
+    return open_fault(name, value) if name in OPEN else _NOT_OPEN
 
 
 def _servers(form: McpForm, trusted: bool) -> list[McpServer | str]:

@@ -1,10 +1,12 @@
 """Settings of a model, as prompts and configured agents declare them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from toolwright.core.checks import brief_value, is_number
-from toolwright.core.errors import DefinitionError
+from toolwright.core.errors import DefinitionError, InvalidJSON
+from toolwright.core.json_value import plain
 from toolwright.core.model import ModelSettings
 from toolwright.core.text import nearest
 
@@ -12,15 +14,24 @@ MOST_TOKENS = 2**31
 MOST_SECONDS = 86_400
 MAX_WORD = 64  # characters of a setting of an agent that is configured over HTTP
 _ELSEWHERE = {
-    "tool_choice": "It is an option of its own: tool_choice=.",
-    "thinking": "It is an option of its own: reasoning=.",
+    "tool_choice": "It is an option of the prompt: tw.Prompt('name', tool_choice=…).",
+    "thinking": "It is an option of the prompt: tw.Prompt('name', reasoning=…).",
+    "reasoning": "It is an option of the prompt: tw.Prompt('name', reasoning=…).",
 }
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
+_FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"})
+_SECRET = frozenset({"extra_headers", "extra_body"})
 _OWN_BODY = (
     frozenset({"model", "messages", "input", "instructions", "system", "contents", "systemInstruction"})
     | frozenset({"tools", "tool_choice", "toolConfig", "stream", "stream_options", "response_format", "text"})
     | frozenset({"temperature", "top_p", "seed", "stop", "stop_sequences"})
     | frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
-    | frozenset({"presence_penalty", "frequency_penalty", "generationConfig", "parallel_tool_calls"})
+    | frozenset({"presence_penalty", "frequency_penalty", "parallel_tool_calls"})
+    | frozenset({"reasoning", "reasoning_effort", "thinking", "output_config", "output_format"})
+    | frozenset(
+        {"generationConfig", "generation_config", "inferenceConfig", "system_instruction", "tool_config"}
+    )
 )
 """Keys of a request's body that are written from the agent's definition, for all providers."""
 _PROVIDERS = {
@@ -107,9 +118,28 @@ def _is_any(_: object) -> bool:
 def _are_headers(value: object) -> bool:
     headers = cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {0: 0}
     return all(
-        isinstance(name, str) and isinstance(text, str) and name and not set("\r\n\0") & {*name, *text}
+        isinstance(name, str)
+        and isinstance(text, str)
+        and _HEADER_NAME.fullmatch(name) is not None
+        and name.lower() not in _FRAMING
+        and _HEADER_VALUE.fullmatch(text) is not None
         for name, text in headers.items()
     )
+
+
+def _is_body(value: object) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    try:
+        plain(cast("Mapping[object, object]", value))
+    except InvalidJSON:
+        return False
+    return True
+
+
+def _are_biases(value: object) -> bool:
+    biases = cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {0: 0}
+    return all(isinstance(token, str) and is_number(bias) for token, bias in biases.items())
 
 
 _SECONDS = (f"a number of seconds above 0, at most {MOST_SECONDS}", _is_seconds)
@@ -135,9 +165,12 @@ COMMON: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "citations": _SWITCH,
     "cache": _OBJECT,
     "framing_announcement": _WORD,
-    "logit_bias": _OBJECT,
-    "extra_headers": ("a dict of texts without line breaks", _are_headers),
-    "extra_body": ("a dict", lambda value: isinstance(value, Mapping)),
+    "logit_bias": ("a dict of numbers by token", _are_biases),
+    "extra_headers": (
+        "a dict of names and values that HTTP can send, without Content-Length and Host",
+        _are_headers,
+    ),
+    "extra_body": ("a dict of JSON values", _is_body),
 }
 """The condition of each setting that several providers have, as a message and as a predicate."""
 
@@ -150,9 +183,11 @@ def declared_settings(subject: str, declared: object) -> ModelSettings | None:
         raise DefinitionError(f"{subject}: model_settings must be a dict, not {brief_value(declared)}.")
     settings = cast("Mapping[object, object]", declared)
     for name, value in settings.items():
-        fault = setting_fault(name, value)
+        if name not in COMMON and name not in NATIVE:
+            raise DefinitionError(f"{subject}: model_settings has no {name!r}.{_advice(str(name))}")
+        fault = setting_fault(str(name), value)
         if fault is not None:
-            raise DefinitionError(f"{subject}: {fault}")
+            raise DefinitionError(f"{subject}: the model setting {name!r} {fault}.")
     given = {str(name): each for name, each in settings.items() if each is not None}
     if "stop_sequences" in given:
         given["stop_sequences"] = tuple(cast("Sequence[str]", given["stop_sequences"]))
@@ -160,36 +195,27 @@ def declared_settings(subject: str, declared: object) -> ModelSettings | None:
     return ModelSettings(**own, others=given)  # type: ignore[arg-type]  # as just validated
 
 
-def setting_fault(name: object, value: object) -> str | None:
-    """Return what is wrong with the setting, as a sentence, or None."""
-    if isinstance(name, str) and name in _ELSEWHERE:
-        return f"model_settings has no {name!r}. {_ELSEWHERE[name]}"
-    if name not in COMMON and name not in NATIVE:
-        names = f"{', '.join(COMMON)}, and those of one provider, such as openai_text_verbosity"
-        suggestion = nearest(str(name), [*COMMON, *NATIVE]) or f" Its names are {names}."
-        return f"model_settings has no {name!r}.{suggestion}"
-    expected, fits = COMMON.get(str(name), _OBJECT)
-    if value is not None and not fits(value):
-        return f"the model setting {name!r} must be {expected}, not {brief_value(value)}."
-    taken = (
-        sorted(_OWN_BODY.intersection(cast("Mapping[str, object]", value))) if name == "extra_body" else ()
-    )
-    if taken:
-        return f"extra_body cannot have {taken[0]!r}, which Toolwright writes from the agent's definition."
-    return None
+def _advice(name: str) -> str:
+    if name in _ELSEWHERE:
+        return f" {_ELSEWHERE[name]}"
+    names = f"{', '.join(COMMON)}, and those of one provider, such as openai_text_verbosity"
+    return nearest(name, [*COMMON, *NATIVE]) or f" Its names are {names}."
+
+
+def setting_fault(name: str, value: object) -> str | None:
+    """Return what is wrong with the value of a setting, as the end of a sentence, or None."""
+    expected, fits = COMMON.get(name, _OBJECT)
+    if value is None:
+        return None
+    if not fits(value):
+        return f"must be {expected}" if name in _SECRET else f"must be {expected}, not {brief_value(value)}"
+    taken = _OWN_BODY.intersection(cast("Mapping[str, object]", value)) if name == "extra_body" else ()
+    return f"cannot have {min(taken)!r}, which is written from the agent's definition" if taken else None
 
 
 def open_fault(name: str, value: object) -> str | None:
     """Return what is wrong with a setting of an agent that is configured over HTTP, besides the fields, or None."""
-    if name not in OPEN:
-        return f"is not a setting of configured agents; these are {', '.join(sorted(OPEN))}"
-    if isinstance(value, str) and 0 < len(value) <= MAX_WORD and value.replace("_", "").isalnum():
-        return _unfit(name, value)
-    if not isinstance(value, bool) and not is_number(value):
+    is_name = isinstance(value, str) and 0 < len(value) <= MAX_WORD and value.replace("_", "").isalnum()
+    if not is_name and not isinstance(value, bool | None) and not is_number(value):
         return f"must be a number, true, false or a name of at most {MAX_WORD} letters and digits"
-    return _unfit(name, value)
-
-
-def _unfit(name: str, value: object) -> str | None:
-    expected, fits = COMMON.get(name, _OBJECT)
-    return None if fits(value) else f"must be {expected}"
+    return setting_fault(name, value)

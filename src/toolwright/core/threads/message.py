@@ -74,7 +74,7 @@ class Message(Record):
     the answer. `side` is the side that wrote the message, or for
     which it is. `by` is the prompt that wrote it, if a thread has had more than one. Messages of a prompt tool are not
     part of the top-level conversation; `within` is the tool's call. `reasoning` is what the provider shows of the
-    model's reasoning, at most `MAX_REASONING` characters; people read it only if it is `shared`.
+    model's reasoning, at most `MAX_REASONING` characters; people read it only if it is `reasoning_shared`.
     """
 
     STORED = Stored(key=("thread_id", "seq"), owner="thread_id")
@@ -102,5 +102,5 @@ class Message(Record):
     sent: Sent | None = None
     state: StateReport | None = None
     reasoning: str | None = None
-    shared: bool = False
+    reasoning_shared: bool = False
     created_at: datetime

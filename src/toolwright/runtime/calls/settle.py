@@ -17,10 +17,7 @@ from toolwright.core.state.state import ELICIT
 from toolwright.core.text import brief
 from toolwright.core.threads.call import UNSETTLED, Call, CallMove, CallStatus, timer_of
 from toolwright.core.threads.message import Message
-from toolwright.core.tools.pipeline import (
-    limit_of,
-    timed_out,
-)
+from toolwright.core.tools.pipeline import limit_of, timed_out
 from toolwright.core.value import changed
 from toolwright.runtime.calls.request_state import write_output
 from toolwright.runtime.calls.visible import result_message, timeout_message

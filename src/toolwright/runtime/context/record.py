@@ -14,7 +14,7 @@ from toolwright.core.journal.child_effects import Activated, BackOff, HandOff, S
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.space_effects import Compact, Source
 from toolwright.core.journal.store import KnownMessages, ThreadView
-from toolwright.core.journal.units import Advance, Claim, Committed, Leaving, Takeover
+from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.json_value import JSON
 from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.call import OPEN, Call, is_over
@@ -150,11 +150,6 @@ class RunRecord:
     def next_seq(self, changes: Changes) -> int:
         """Return the sequence number in the thread of the next message of these changes."""
         return self.seq + len(changes.messages) + 1
-
-    def leaving(self, now: datetime) -> Leaving:
-        """Return how the finished run releases the thread: due at once if the inbox has more messages."""
-        rest = any(event.run_id != self.run.id for event in self.inbox.values())
-        return Leaving(gen=self.gen, due=now if rest else None)
 
     def unit(
         self,

@@ -142,7 +142,7 @@ def assistant_message(
         sent=sent_with(frame, response),
         state=frame.state,
         reasoning=_kept_reasoning(response, context.active) if response.reasoning else None,
-        shared=bool(response.reasoning) and context.active.agent.reasoning == "everyone",
+        reasoning_shared=bool(response.reasoning) and context.active.agent.reasoning == "everyone",
         created_at=at,
     )
 

@@ -12,9 +12,17 @@ from toolwright.core.agents.agent import CHANNELS
 from toolwright.core.concurrency import Supervision, is_cancelled
 from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
-from toolwright.core.model import Model, ModelRequest, ModelResponse, ModelSettings
+from toolwright.core.model import (
+    AttemptStarted,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+)
 from toolwright.core.ports import Bus, Models
 from toolwright.core.text import BEFORE_CUT, error_text, quantity
+from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, RequestParts, as_read
@@ -46,6 +54,10 @@ SLACK = (
 log = logger("toolwright.models")
 EDITED_TOO_OFTEN = "The conversation was changed repeatedly while it was shortened."
 NO_SETTINGS = ModelSettings()
+CLIENT_TIMEOUT = 600.0  # seconds of silence after which the providers' clients give up by themselves
+CLIENT_LEAD = (
+    0.2  # seconds that a client with the same limit has to report it, so that the request is sent again
+)
 MOST_HELD = 0.02  # seconds for which a long answer is read without letting others run
 
 
@@ -67,7 +79,7 @@ class AnswerLimit:
         self._loop = asyncio.get_running_loop()
         self._silence, self._total = silence, total
         self._abort = abort
-        self._ring = silence * (1 + SLACK)
+        self._ring = silence * (1 + SLACK) + CLIENT_LEAD
         now = self._loop.time()
         self._end = now + total
         self._again = now + silence * SLACK
@@ -78,15 +90,16 @@ class AnswerLimit:
         reading.limit(min(self._loop.time() + self._ring, self._end))
         self._abort.within(reading)
 
-    def progress(self) -> bool:
+    def progress(self, event: ModelEvent) -> bool:
         """Extend the silence limit after a model event. Return False if the answer was cut off."""
         assert self._reading is not None, "what makes progress has begun"
         if self._reading.cut_off is not None:
             return False
         now = self._loop.time()
-        if now >= self._again and not self._abort.aborted:
-            self._again = now + self._silence * SLACK
-            self._reading.limit(min(now + self._ring, self._end))
+        pause = event.pause if isinstance(event, AttemptStarted) else 0.0
+        if (now >= self._again or pause) and not self._abort.aborted:
+            self._again = now + pause + self._silence * SLACK
+            self._reading.limit(min(now + pause + self._ring, self._end))
         return True
 
     def check(self) -> None:
@@ -241,6 +254,8 @@ class ModelAnswers:
         """Return the answer, or None if its run was cancelled. Raises `ModelUnavailable` if it takes too long."""
         own = request.settings or NO_SETTINGS
         silence, total = own.timeout or self._timeout, own.request_timeout or self._request_timeout
+        if own.timeout is None and silence > CLIENT_TIMEOUT:
+            request = changed(request, settings=changed(own, timeout=silence))
         abort = Cancellation() if context is None else context.abort
         if context is not None and context.trace is not None:
             model = context.trace.model(model, context.frame.id, compacted)
@@ -337,7 +352,7 @@ async def _read(
     try:
         async with aclosing(model.respond(request)) as events:
             async for event in events:
-                if not limit.progress():
+                if not limit.progress(event):
                     break
                 if loop.time() >= pause_at:  # events that have arrived already are read without a pause
                     await asyncio.sleep(0)

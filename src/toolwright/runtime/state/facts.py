@@ -261,7 +261,9 @@ class CallMessages:
 
     def _edited(self, message: Message) -> Message:
         content = self._edits.get(message.id)
-        return message if content is None else changed(message, content=content, native=None)
+        if content is None:
+            return message
+        return changed(message, content=content, native=None, reasoning=None, reasoning_shared=False)
 
 
 def _no_message(message_id: str) -> NotFound:

@@ -53,7 +53,7 @@ def folded(visit: Visit, summary: str, content: JSON) -> None:
 
 def draw_reasoning(visit: Visit, message: Message) -> None:
     """Render the model's reasoning, folded, if the visitor may read it."""
-    if message.reasoning is not None and (message.shared or visit.is_service):
+    if message.reasoning is not None and (message.reasoning_shared or visit.is_service):
         with box("details", "folded"):
             plain_text("Reasoning", "summary", "quiet small")
             plain_text(message.reasoning, "div", "prose small")

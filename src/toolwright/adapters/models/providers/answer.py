@@ -100,14 +100,15 @@ class Reader:
         self._final_index: int | None = None
         self._calls: dict[int, tuple[int, str]] = {}
         self._has_text = False
+        self._reasoned, self._separates = False, False
 
     def read(self, event: messages.ModelResponseStreamEvent) -> Iterator[ModelEvent]:
         """Convert one of the provider's events to events of this project: usually one, often none."""
         match event:
             case messages.PartStartEvent(part=messages.TextPart(content=content)):
                 yield from self._text_started(content, adjacent=event.previous_part_kind == "text")
-            case messages.PartStartEvent(part=messages.ThinkingPart(content=content)) if content:
-                yield ReasoningDelta(text=content)
+            case messages.PartStartEvent(part=messages.ThinkingPart(content=content)):
+                yield from self._reasoning(content, begins=True)
             case messages.PartStartEvent(part=messages.ToolCallPart() as part):
                 if self._final is not None and is_final(part):
                     yield from self._final_started(event.index, part)
@@ -116,7 +117,7 @@ class Reader:
             case messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=content)) if content:
                 yield TextDelta(text=content)
             case messages.PartDeltaEvent(delta=messages.ThinkingPartDelta(content_delta=content)) if content:
-                yield ReasoningDelta(text=content)
+                yield from self._reasoning(content, begins=False)
             case messages.PartDeltaEvent(delta=messages.ToolCallPartDelta(args_delta=args)) if args:
                 if event.index not in self._calls:
                     if event.index == self._final_index:
@@ -126,6 +127,13 @@ class Reader:
                 yield CallDelta(index=index, name=name, arguments=_json_text(args))
             case _:
                 pass
+
+    def _reasoning(self, content: str, *, begins: bool) -> Iterator[ModelEvent]:
+        """Convert reasoning. A blank line separates its parts, as in the whole answer."""
+        self._separates |= begins and self._reasoned
+        if content:
+            yield ReasoningDelta(text=f"\n\n{content}" if self._separates else content)
+            self._reasoned, self._separates = True, False
 
     def _text_started(self, content: str, *, adjacent: bool) -> Iterator[ModelEvent]:
         apart = "\n\n" if self._has_text and not adjacent else ""

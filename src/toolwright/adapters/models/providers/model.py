@@ -191,8 +191,8 @@ class RetryingModel(ABC):
                 number,
                 self._max_attempts,
             )
+            yield AttemptStarted(number=number, pause=pause)
             await self._sleep(pause)
-            yield AttemptStarted(number=number)
 
     @property
     def _chain(self) -> Sequence[str]:

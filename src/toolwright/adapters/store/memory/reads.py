@@ -159,9 +159,8 @@ class MemoryChildren(ChildReads):
     async def living(self, thread_id: str) -> Mapping[str, int]:
         return Counter([row.agent for row in self._tables.children(thread_id) if not row.is_over])
 
-    async def within(
-        self, call_id: str
-    ) -> Sequence[Message]:  # found by its thread, without an index of calls
+    async def within(self, call_id: str) -> Sequence[Message]:
+        # They are found by the thread of the call, because messages have no index of calls.
         parent = self._tables.of(Call).get(call_id)
         messages = [] if parent is None else self._tables.of(Message).of("thread_id", parent.thread_id)
         return [message for message in messages if message.within == call_id]

@@ -65,7 +65,7 @@ def _body_text(message: Message) -> str:
     if message.state is not None:
         body["state"] = [message.state.agent, {**message.state.parts}]
     if message.reasoning is not None:
-        body["reasoning"] = [message.reasoning, message.shared]
+        body["reasoning"] = [message.reasoning, message.reasoning_shared]
     return dumps_unescaped(body)
 
 
@@ -130,7 +130,7 @@ def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_tex
         if "state" in parsed
         else None,
         "reasoning": parsed["reasoning"][0] if "reasoning" in parsed else None,
-        "shared": "reasoning" in parsed and parsed["reasoning"][1],
+        "reasoning_shared": "reasoning" in parsed and parsed["reasoning"][1],
     }
 
 

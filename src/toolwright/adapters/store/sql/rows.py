@@ -96,12 +96,10 @@ ROWS: dict[type[Record], Mapping[Any]] = {  # of each class
     )
 }
 
-_Condition: TypeAlias = tuple[
-    str, str, Any
-]  # the column, the test, and its number of values or what it selects
-_Conditions: TypeAlias = tuple[
-    tuple[_Condition, ...], ...
-]  # alternatives, each of conditions that must all hold
+_Condition: TypeAlias = tuple[str, str, Any]
+"""The column, the test, and its number of values or what it selects."""
+_Conditions: TypeAlias = tuple[tuple[_Condition, ...], ...]
+"""Alternatives, each of conditions that must all hold."""
 _Shape: TypeAlias = tuple[
     Any, ...
 ]  # how a column changes: a word, and for `If` its conditions and two shapes
@@ -222,10 +220,8 @@ class _Clauses:
             return stored.in_(chosen)
         values = [self._next(column) for _ in range(of)]
         match test, values:
-            case (
-                "True",
-                _,
-            ):  # in the statement, because an index can have only the rows with one of the values
+            case "True", _:
+                # It is part of the statement, because an index can have only the rows with one of the values.
                 return stored
             case "False", _:
                 return ~stored
