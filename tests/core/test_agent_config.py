@@ -105,6 +105,11 @@ FAULTY: list[tuple[dict[str, Any], str, str]] = [
         "reasoning",
         "must be 'minimal', 'low', 'medium', 'high', 'xhigh', 'max', true or false",
     ),
+    (
+        {"modelSettings": {"thinking": True}},
+        "modelSettings.thinking",
+        "is no setting of the model: set reasoning beside modelSettings",
+    ),
     ({"toolChoice": "any"}, "toolChoice", "must be 'auto', 'required' or 'none'"),
     ({"output": "text"}, "output", "must be an object"),
     ({"output": {"type": "objekt"}}, "output.type", "is not valid JSON Schema"),

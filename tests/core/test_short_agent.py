@@ -142,6 +142,10 @@ MISTAKES: Mapping[str, tuple[Callable[[], object], str]] = {
         lambda: tw.Agent("a", system_prompt="Go."),  # type: ignore[call-arg]
         "An agent has no system_prompt=: give instructions='…'.",
     ),
+    "a setting of its model": (
+        lambda: tw.Agent("a", temperature=0),  # type: ignore[call-arg]
+        "An agent has no temperature=: give model_settings={'temperature': …}.",
+    ),
 }
 
 
@@ -199,3 +203,17 @@ def test_a_mistake_is_said_in_one_sentence(name: str) -> None:
 def test_settings_are_validated_one_by_one(setting: str, faulty: Any) -> None:
     with pytest.raises(DefinitionError, match=f"the model setting '{setting}' must be"):
         tw.Prompt("p", model_settings={setting: faulty})
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("run", "An agent has no attribute 'run'. Call await tw.run(agent, 'text')."),
+        ("run_sync", "An agent has no attribute 'run_sync'. Call tw.run_sync(agent, 'text')."),
+        ("instructions_text", "An agent has no attribute 'instructions_text'."),
+    ],
+)
+def test_a_method_of_other_libraries_names_the_function(name: str, words: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(tw.Agent("a"), name)
+    assert str(raised.value) == words

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from math import ceil
 from time import perf_counter
@@ -15,6 +15,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolwright.core import errors
@@ -91,23 +92,30 @@ def add_error_handlers(gateway: FastAPI) -> None:
         assert isinstance(error, RequestValidationError), "registered for it"
         return answer_error(invalid_fields("request", error.errors(), skip=1))
 
-    async def framework_error(_: Request, error: Exception) -> ApiResponse:
+    async def framework_error(request: Request, error: Exception) -> ApiResponse:
         assert isinstance(error, HTTPException), "registered for it"
-        return _framework_answer(error)
+        return _framework_answer(error, request)
 
     gateway.add_exception_handler(errors.ToolwrightError, core_error)
     gateway.add_exception_handler(RequestValidationError, parameter_errors)
     gateway.add_exception_handler(HTTPException, framework_error)
 
 
-def _framework_answer(error: HTTPException) -> ApiResponse:
+def _framework_answer(error: HTTPException, request: Request) -> ApiResponse:
     if error.status_code == status_of(errors.NotFound):
         return answer_error(errors.NotFound("Not found"))
     if error.status_code == status_of(errors.MethodNotAllowed):
         refused = errors.MethodNotAllowed()
         body: JSONObject = {"error": refused.message, "code": refused.code}
-        return answer(body, error.status_code, dict(error.headers or {}))
+        return answer(body, error.status_code, {"Allow": ", ".join(sorted(_methods_of(request)))})
     return answer({"error": str(error.detail), "code": errors.ToolwrightError.code}, error.status_code)
+
+
+def _methods_of(request: Request) -> set[str]:
+    """Return the methods of all routes of the path; the framework names those of the first alone."""
+    routes: Sequence[BaseRoute] = request.app.routes
+    matching = [each for each in routes if each.matches(request.scope)[0] is not Match.NONE]
+    return {method for each in matching for method in getattr(each, "methods", None) or ()}
 
 
 class Guard:

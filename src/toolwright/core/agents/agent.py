@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import lru_cache
 from types import NoneType
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from toolwright.core.agents.prompt import (
     Callee,
@@ -63,6 +63,14 @@ ALTERNATIVE_TOOLKITS: tuple[str, ...] = (CHANNELS, MEMORY)
 WRITE_PROMPT = " To write the prompt here, give instructions=."  # where a name is needed
 _OWN = ("instructions", "model", "tools", "output", "model_settings", "max_steps", "max_seconds")
 """The arguments of the short form, in the order of the fields."""
+_RUN_BY = {
+    "run": "await tw.run(agent, 'text')",
+    "run_sync": "tw.run_sync(agent, 'text')",
+    "run_stream": "tw.stream(agent, 'text')",
+    "stream": "tw.stream(agent, 'text')",
+    "invoke": "tw.run_sync(agent, 'text')",
+}
+"""Functions in place of the methods that agents of other libraries have."""
 _ESCAPED = (("%", "%25"), (":", "%3A"), ("/", "%2F"))
 _DIGITS = 20
 
@@ -154,6 +162,10 @@ _HINTS = {
     "system_prompt": "An agent has no system_prompt=: give instructions='…'.",
     "output_type": "An agent has no output_type=: give output=….",
     "settings": "An agent has no settings=: give model_settings={…}.",
+    **{
+        name: f"An agent has no {name}=: give model_settings={{'{name}': …}}."
+        for name in ("temperature", "top_p", "max_tokens", "seed", "timeout", "parallel_tool_calls")
+    },
     **{
         name: f"An agent has no {name}=: its prompt has. Write tw.Agent('name', tw.Prompt('name', {name}=…))."
         for name in ("variables", "tool_choice", "required_schema", "prompt")
@@ -296,6 +308,13 @@ class Agent:
                 f"Agent {self.name!r}: as_tool needs a description, which tells the model what to call it for."
             )
         return AgentTool(agent=self, description=text, config=SubagentToolConfig(name=self.name, **options))
+
+    if not TYPE_CHECKING:  # a type checker knows which attributes there are
+
+        def __getattr__(self, name: str) -> object:
+            """Raise the error of an attribute that an agent does not have, with what to call instead."""
+            advice = f" Call {_RUN_BY[name]}." if name in _RUN_BY else ""
+            raise AttributeError(f"An agent has no attribute {name!r}.{advice}", name=name, obj=self)
 
     def _make_own_prompt(self, subject: str, own: dict[str, Any]) -> None:
         """Create the prompt of the short form from its fields `own`, unless the agent has sides."""

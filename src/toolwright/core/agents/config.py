@@ -69,6 +69,7 @@ from toolwright.core.value import Record, Stored, Value, changed
 ErrorDetail: TypeAlias = dict[str, str]
 MOST_STOPS = 100  # maximum number of stop sequences
 _SETTINGS = {to_camel(name): name for name in (*COMMON, *NATIVE)}
+_FIELDS_ELSEWHERE = {"thinking": "reasoning", "reasoning": "reasoning", "toolChoice": "toolChoice"}
 _OPEN = ", ".join(sorted(map(to_camel, {*OPEN, *ModelSettings.__struct_fields__} - {"others"})))
 _NOT_OPEN = f"is not a setting of configured agents; these are {_OPEN}"
 
@@ -160,7 +161,9 @@ class AppToolForm(Form):
 
 def _effort(value: JsonValue) -> JsonValue:
     if value is not None and not isinstance(value, bool) and value not in EFFORTS:
-        raise ValueError(f"must be {', '.join(map(repr, EFFORTS))}, true or false")
+        raise ValueError(
+            f"must be {', '.join(map(repr, EFFORTS))}, true or false; who reads it is reasoningReaders"
+        )
     return value
 
 
@@ -301,6 +304,8 @@ def _settings(form: ModelSettingsForm | None, errors: list[ErrorDetail], *, trus
 
 def _setting_fault(written: str, value: JSON, *, trusted: bool) -> str | None:
     name = _SETTINGS.get(written)
+    if written in _FIELDS_ELSEWHERE:
+        return f"is no setting of the model: set {_FIELDS_ELSEWHERE[written]} beside modelSettings"
     if name is None:
         return f"{FIELDS.unknown}.{nearest(written, _SETTINGS)}".removesuffix(".")
     if trusted:
