@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 
@@ -13,11 +13,18 @@ from tests.kit import DONE, call
 from tests.play import AT
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject
-from toolwright.core.model import AttemptStarted, ModelEvent, ModelRequest, ModelResponse, ReasoningDelta
+from toolwright.core.model import (
+    AttemptStarted,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ReasoningDelta,
+    TextDelta,
+)
 from toolwright.core.threads.message import MAX_REASONING, Message
 from toolwright.testing import ScriptedModel, runtime
 from toolwright.wire.event import message_payload
-from toolwright.wire.run_events import RecordedCall, RunEvents
+from toolwright.wire.run_events import RunEvents, RunRecords
 
 pytestmark = pytest.mark.anyio
 
@@ -70,41 +77,6 @@ async def test_reasoning_is_stored_up_to_a_limit_and_survives_a_restart(tmp_path
     assert answer.reasoning_shared
 
 
-class Restarting:
-    """A model whose first attempt reasons and breaks off."""
-
-    name = "test:restarting"
-
-    def __init__(self) -> None:
-        self.read = asyncio.Event()
-
-    async def respond(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        yield ReasoningDelta("Perhaps ")
-        await self.read.wait()
-        self.read.clear()
-        yield AttemptStarted(number=2)
-        yield ReasoningDelta("Surely.")
-        await self.read.wait()
-        yield ModelResponse(text="Yes.", reasoning="Surely.")
-
-
-async def test_reasoning_that_broke_off_begins_again_after_a_reset() -> None:
-    model, reasoning, text = Restarting(), "", ""
-    async with tw.stream(tw.Agent("agent", instructions="", model=model), "Go.") as stream:
-        async for event in stream:
-            match event:
-                case tw.ReasoningDelta(text=part):
-                    reasoning += part
-                    model.read.set()
-                case tw.TextDelta(text=part):
-                    text += part
-                case tw.TextReset():
-                    reasoning, text = "", ""
-                case _:
-                    pass
-    assert (reasoning, text) == ("Surely.", "Yes.")
-
-
 class InTurns:
     """A model with two attempts, each of which shows one delta."""
 
@@ -125,17 +97,29 @@ class InTurns:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "answer"),
+    ("first", "second", "answer", "expected"),
     [
-        (tw.TextDelta("Half"), tw.ReasoningDelta("Surely."), ModelResponse(text="Yes.", reasoning="Surely.")),
-        (tw.ReasoningDelta("Perhaps"), tw.TextDelta("Yes."), ModelResponse(text="Yes.")),
+        (
+            ReasoningDelta("Perhaps "),
+            ReasoningDelta("Surely."),
+            ModelResponse(text="Yes.", reasoning="Surely."),
+            "Surely.",
+        ),
+        (ReasoningDelta("Perhaps "), ReasoningDelta("Surely."), ModelResponse(text="Yes."), "Surely."),
+        (
+            TextDelta("Half"),
+            ReasoningDelta("Surely."),
+            ModelResponse(text="Yes.", reasoning="Surely."),
+            "Surely.",
+        ),
+        (ReasoningDelta("Perhaps"), TextDelta("Yes."), ModelResponse(text="Yes."), ""),
     ],
-    ids=["text, then reasoning", "reasoning, then text"],
+    ids=["reasoning twice", "only streamed", "text, then reasoning", "reasoning, then text"],
 )
 async def test_another_attempt_voids_text_and_reasoning_alike(
-    first: ModelEvent, second: ModelEvent, answer: ModelResponse
+    first: ModelEvent, second: ModelEvent, answer: ModelResponse, expected: str
 ) -> None:
-    model, reasoning, text = InTurns(first, second, answer), "", ""
+    model, reasoning, text, resets = InTurns(first, second, answer), "", "", 0
     async with tw.stream(tw.Agent("agent", instructions="", model=model), "Go.") as stream:
         async for event in stream:
             match event:
@@ -146,10 +130,12 @@ async def test_another_attempt_voids_text_and_reasoning_alike(
                     text += part
                     model.read.set()
                 case tw.TextReset():
-                    reasoning, text = "", ""
+                    reasoning, text, resets = "", "", resets + 1
+                case tw.RunDone(result=result):
+                    assert (result.messages[-1].reasoning or "") == expected
                 case _:
                     pass
-    assert (reasoning, text) == (answer.reasoning, answer.text)
+    assert (reasoning, text, resets) == (expected, "Yes.", 1)
 
 
 async def test_long_reasoning_leaves_the_answer_in_its_event() -> None:
@@ -175,22 +161,9 @@ async def test_a_late_reader_reads_the_reasoning_too() -> None:
             assert reasoning_of([event async for event in stream]) == WHY
 
 
-class NoRecords:
-    """Records that no event refers to."""
-
-    async def call(self, call_id: str) -> RecordedCall:
-        raise NotImplementedError
-
-    async def text(self, thread_id: str, seq: int) -> str:
-        raise NotImplementedError
-
-    async def result(self, run_id: str) -> tw.RunResult:
-        raise NotImplementedError
-
-
 async def test_reasoning_of_a_process_that_ended_is_void_once_another_has_answered() -> None:
     for reasoning in ("New.", None):
-        reader, values = RunEvents(NoRecords()), list[tw.RunEvent]()
+        reader, values = RunEvents(cast("RunRecords", None)), list[tw.RunEvent]()  # the events are complete
         message: JSONObject = {"id": "m", "seq": 2, "role": "assistant", "content": "Yes."}
         message |= {} if reasoning is None else {"reasoning": reasoning}
         lost: JSONObject = {"streamId": "a.-1", "stepNumber": 1, "delta": "Old", "text": "Old"}
@@ -225,6 +198,6 @@ async def test_an_edited_message_has_no_reasoning_about_what_it_was() -> None:
 
 async def test_the_effort_is_not_taken_for_the_readers() -> None:
     with pytest.raises(
-        DefinitionError, match=r"reasoning says who reads it, .* not 'high'. The effort is set on the"
+        DefinitionError, match=r"reasoning names its readers, .* not 'high'. The effort is set on the"
     ):
         tw.Agent("a", instructions="", reasoning="high")  # type: ignore[arg-type]

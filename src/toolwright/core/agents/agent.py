@@ -214,8 +214,8 @@ class Agent:
         context: Token limit of its requests to models, and how conversations are shortened. Default: the app's.
         parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
             run at once. Default: the app's, or 1.
-        reasoning: Who reads what its model shows of its reasoning, live and in messages: `"services"` (default),
-            `"everyone"`, or `"nobody"`: it is neither streamed nor kept. The effort is `Prompt.reasoning`.
+        reasoning: The readers of its model's reasoning, live and in messages: `"services"` (default), `"everyone"`, or
+            `"nobody"`: it is neither streamed nor kept. The effort is `Prompt.reasoning`.
         instructions: Short form: the text of its prompt, see `Prompt.prompt`.
         model: Short form: the model of its prompt, see `Prompt.model`.
         tools: Short form: the tools of its prompt, see `Prompt.tools`.
@@ -276,7 +276,7 @@ class Agent:
             check_kind(f"{subject}: {name}", getattr(self, name), bool, "true or false")
         if self.reasoning not in get_args(Readers):
             raise DefinitionError(
-                f"{subject}: reasoning says who reads it, 'services', 'everyone' or 'nobody', not "
+                f"{subject}: reasoning names its readers, 'services', 'everyone' or 'nobody', not "
                 f"{brief_value(self.reasoning)}. The effort is set on the prompt: tw.Prompt('name', reasoning=…)."
             )
         check_exposed(subject, self.expose_as_tool, self.tool_description)

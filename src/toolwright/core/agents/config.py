@@ -29,7 +29,13 @@ from toolwright.core.agents.agent import (
     reserved,
     toolkits_error,
 )
-from toolwright.core.agents.model_settings import COMMON, NATIVE, OPEN, open_fault, setting_fault
+from toolwright.core.agents.model_settings import (
+    COMMON,
+    NATIVE,
+    OVER_HTTP,
+    open_setting_error,
+    setting_error,
+)
 from toolwright.core.agents.prompt import (
     DEFAULT_CONTEXT,
     EFFORTS,
@@ -70,7 +76,7 @@ ErrorDetail: TypeAlias = dict[str, str]
 MOST_STOPS = 100  # maximum number of stop sequences
 _SETTINGS = {to_camel(name): name for name in (*COMMON, *NATIVE)}
 _FIELDS_ELSEWHERE = {"thinking": "reasoning", "reasoning": "reasoning", "toolChoice": "toolChoice"}
-_OPEN = ", ".join(sorted(map(to_camel, {*OPEN, *ModelSettings.__struct_fields__} - {"others"})))
+_OPEN = ", ".join(sorted(map(to_camel, {*OVER_HTTP, *ModelSettings.__struct_fields__} - {"others"})))
 _NOT_OPEN = f"is not a setting of configured agents; these are {_OPEN}"
 
 
@@ -162,7 +168,7 @@ class AppToolForm(Form):
 def _effort(value: JsonValue) -> JsonValue:
     if value is not None and not isinstance(value, bool) and value not in EFFORTS:
         raise ValueError(
-            f"must be {', '.join(map(repr, EFFORTS))}, true or false; who reads it is reasoningReaders"
+            f"must be {', '.join(map(repr, EFFORTS))}, true or false; its readers are set by reasoningReaders"
         )
     return value
 
@@ -291,26 +297,25 @@ def _settings(form: ModelSettingsForm | None, errors: list[ErrorDetail], *, trus
     if form is None:
         return {}
     settings: JSONObject = form.model_dump(exclude_none=True)
-    others = form.model_extra or {}
-    for written in others:
+    for written in form.model_extra or {}:
         value = settings.pop(written, None)
-        fault = _setting_fault(written, value, trusted=trusted) if len(errors) < MOST_ERRORS else None
-        if fault is not None:
-            errors.append({"path": f"modelSettings.{written}", "message": fault})
+        error = _setting_error(written, value, trusted=trusted) if len(errors) < MOST_ERRORS else None
+        if error is not None:
+            errors.append({"path": f"modelSettings.{written}", "message": error})
         elif value is not None and written in _SETTINGS:
             settings[_SETTINGS[written]] = value
     return settings
 
 
-def _setting_fault(written: str, value: JSON, *, trusted: bool) -> str | None:
+def _setting_error(written: str, value: JSON, *, trusted: bool) -> str | None:
     name = _SETTINGS.get(written)
     if written in _FIELDS_ELSEWHERE:
         return f"is no setting of the model: set {_FIELDS_ELSEWHERE[written]} beside modelSettings"
     if name is None:
         return f"{FIELDS.unknown}.{nearest(written, _SETTINGS)}".removesuffix(".")
     if trusted:
-        return setting_fault(name, value)
-    return open_fault(name, value) if name in OPEN else _NOT_OPEN
+        return setting_error(name, value)
+    return open_setting_error(name, value) if name in OVER_HTTP else _NOT_OPEN
 
 
 def _servers(form: McpForm, trusted: bool) -> list[McpServer | str]:

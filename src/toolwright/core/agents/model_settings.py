@@ -11,8 +11,8 @@ from toolwright.core.model import ModelSettings
 from toolwright.core.text import nearest
 
 MOST_TOKENS = 2**31
-MOST_SECONDS = 86_400
-MAX_WORD = 64  # characters of a setting of an agent that is configured over HTTP
+MAX_SECONDS = 86_400
+MAX_SETTING_NAME = 64  # characters of a value of an agent that is configured over HTTP
 _ELSEWHERE = {
     "tool_choice": "It is an option of the prompt: tw.Prompt('name', tool_choice=…).",
     "thinking": "It is an option of the prompt: tw.Prompt('name', reasoning=…).",
@@ -22,17 +22,14 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 _FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"})
 _SECRET = frozenset({"extra_headers", "extra_body"})
-_OWN_BODY = (
-    frozenset({"model", "messages", "input", "instructions", "system", "contents", "systemInstruction"})
-    | frozenset({"tools", "tool_choice", "toolConfig", "stream", "stream_options", "response_format", "text"})
-    | frozenset({"temperature", "top_p", "seed", "stop", "stop_sequences"})
-    | frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
-    | frozenset({"presence_penalty", "frequency_penalty", "parallel_tool_calls"})
-    | frozenset({"reasoning", "reasoning_effort", "thinking", "output_config", "output_format"})
-    | frozenset(
-        {"generationConfig", "generation_config", "inferenceConfig", "system_instruction", "tool_config"}
-    )
-)
+_OWN_BODY = frozenset({
+    "model", "messages", "input", "instructions", "system", "system_instruction", "systemInstruction", "contents",
+    "tools", "tool_choice", "tool_config", "toolConfig", "parallel_tool_calls", "stream", "stream_options",
+    "response_format", "text", "output_config", "output_format", "reasoning", "reasoning_effort", "thinking",
+    "temperature", "top_p", "seed", "stop", "stop_sequences", "presence_penalty", "frequency_penalty",
+    "max_tokens", "max_completion_tokens", "max_output_tokens",
+    "generation_config", "generationConfig", "inferenceConfig",
+})  # fmt: skip
 """Keys of a request's body that are written from the agent's definition, for all providers."""
 _PROVIDERS = {
     "anthropic": "metadata thinking cache_tool_definitions service_tier cache_instructions cache_messages cache"
@@ -67,7 +64,7 @@ _PROVIDERS = {
 NATIVE = frozenset([f"{provider}_{name}" for provider, names in _PROVIDERS.items() for name in names.split()])
 """Names of the providers' own settings, as pydantic-ai has them; it checks their values."""
 
-OPEN = frozenset([
+OVER_HTTP = frozenset([
     *("top_k", "parallel_tool_calls", "service_tier", "citations", "timeout", "request_timeout", "first_event_timeout"),
     *("anthropic_cache", "anthropic_cache_instructions", "anthropic_cache_messages", "anthropic_effort"),
     *("anthropic_cache_tool_definitions", "anthropic_service_tier", "anthropic_speed"),
@@ -78,9 +75,9 @@ OPEN = frozenset([
     *("openai_reasoning_mode", "openai_reasoning_summary", "openai_service_tier", "openai_text_verbosity"),
     *("openai_truncation", "xai_agent_count", "xai_max_turns", "xai_reasoning_effort"),
 ])  # fmt: skip
-"""Settings of agents that are configured over HTTP, besides those with a field: numbers, booleans and words.
+"""Settings of agents that are configured over HTTP, besides those with a field: numbers, booleans and names.
 
-The others hold what no user may choose: headers, ids of other conversations, caches and files of the account.
+All others are for the operator: headers, ids of other conversations, caches and files of the account.
 """
 
 
@@ -100,10 +97,10 @@ def _is_texts(value: object) -> bool:
 
 
 def _is_seconds(value: object) -> bool:
-    return is_number(value) and 0 < cast("float", value) <= MOST_SECONDS
+    return is_number(value) and 0 < cast("float", value) <= MAX_SECONDS
 
 
-def _is_switch(value: object) -> bool:
+def _is_boolean(value: object) -> bool:
     return isinstance(value, bool)
 
 
@@ -142,8 +139,8 @@ def _are_biases(value: object) -> bool:
     return all(isinstance(token, str) and is_number(bias) for token, bias in biases.items())
 
 
-_SECONDS = (f"a number of seconds above 0, at most {MOST_SECONDS}", _is_seconds)
-_SWITCH = ("true or false", _is_switch)
+_SECONDS = (f"a number of seconds above 0, at most {MAX_SECONDS}", _is_seconds)
+_BOOLEAN = ("true or false", _is_boolean)
 _WORD = ("text", _is_word)
 _OBJECT = ("", _is_any)
 
@@ -160,9 +157,9 @@ COMMON: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "request_timeout": _SECONDS,
     "first_event_timeout": _SECONDS,
     "max_retries": ("a whole number from 0", whole_number(0, 100)),
-    "parallel_tool_calls": _SWITCH,
+    "parallel_tool_calls": _BOOLEAN,
     "service_tier": _WORD,
-    "citations": _SWITCH,
+    "citations": _BOOLEAN,
     "cache": _OBJECT,
     "framing_announcement": _WORD,
     "logit_bias": ("a dict of numbers by token", _are_biases),
@@ -185,9 +182,9 @@ def declared_settings(subject: str, declared: object) -> ModelSettings | None:
     for name, value in settings.items():
         if name not in COMMON and name not in NATIVE:
             raise DefinitionError(f"{subject}: model_settings has no {name!r}.{_advice(str(name))}")
-        fault = setting_fault(str(name), value)
-        if fault is not None:
-            raise DefinitionError(f"{subject}: the model setting {name!r} {fault}.")
+        error = setting_error(str(name), value)
+        if error is not None:
+            raise DefinitionError(f"{subject}: the model setting {name!r} {error}.")
     given = {str(name): each for name, each in settings.items() if each is not None}
     if "stop_sequences" in given:
         given["stop_sequences"] = tuple(cast("Sequence[str]", given["stop_sequences"]))
@@ -202,7 +199,7 @@ def _advice(name: str) -> str:
     return nearest(name, [*COMMON, *NATIVE]) or f" Its names are {names}."
 
 
-def setting_fault(name: str, value: object) -> str | None:
+def setting_error(name: str, value: object) -> str | None:
     """Return what is wrong with the value of a setting, as the end of a sentence, or None."""
     expected, fits = COMMON.get(name, _OBJECT)
     if value is None:
@@ -213,9 +210,11 @@ def setting_fault(name: str, value: object) -> str | None:
     return f"cannot have {min(taken)!r}, which is written from the agent's definition" if taken else None
 
 
-def open_fault(name: str, value: object) -> str | None:
+def open_setting_error(name: str, value: object) -> str | None:
     """Return what is wrong with a setting of an agent that is configured over HTTP, besides the fields, or None."""
-    is_name = isinstance(value, str) and 0 < len(value) <= MAX_WORD and value.replace("_", "").isalnum()
+    is_name = (
+        isinstance(value, str) and 0 < len(value) <= MAX_SETTING_NAME and value.replace("_", "").isalnum()
+    )
     if not is_name and not isinstance(value, bool | None) and not is_number(value):
-        return f"must be a number, true, false or a name of at most {MAX_WORD} letters and digits"
-    return setting_fault(name, value)
+        return f"must be a number, true, false or a name of at most {MAX_SETTING_NAME} letters and digits"
+    return setting_error(name, value)

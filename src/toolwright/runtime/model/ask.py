@@ -19,6 +19,7 @@ from toolwright.core.model import (
     ModelRequest,
     ModelResponse,
     ModelSettings,
+    ReasoningDelta,
 )
 from toolwright.core.ports import Bus, Models
 from toolwright.core.text import BEFORE_CUT, error_text, quantity
@@ -345,6 +346,7 @@ async def _read(
 ) -> tuple[ModelResponse | None, BaseException | None]:
     """Return the model's answer, streamed while it arrives, and the error that would end the event loop if raised."""
     response: ModelResponse | None = None
+    reasoning: list[str] = []
     loop = asyncio.get_running_loop()
     pause_at = loop.time() + MOST_HELD
     if context is not None:
@@ -359,6 +361,10 @@ async def _read(
                     pause_at = loop.time() + MOST_HELD
                 if isinstance(event, ModelResponse):
                     response = event
+                elif isinstance(event, ReasoningDelta):
+                    reasoning.append(event.text)
+                elif isinstance(event, AttemptStarted):
+                    reasoning.clear()
                 if stream is not None:
                     try:
                         if response is event:
@@ -373,6 +379,10 @@ async def _read(
         raise
     except (Exception, SystemExit) as error:  # a user-defined model can raise anything
         raise ModelRaised(error_text(error)) from error
+    if (
+        reasoning and response is not None and not response.reasoning
+    ):  # a user-defined model has only streamed it
+        response = changed(response, reasoning="".join(reasoning))
     return response, None
 
 
