@@ -77,7 +77,10 @@ class Skipped:
 
 @dataclass(slots=True)
 class RunExecution:
-    """Execution state of a call in its run. The requested ends take effect once the call's result is recorded."""
+    """Execution state of a call in its run. The requested ends take effect once the call's result is recorded.
+
+    A hook, and a function of instructions, only `reads` the thread.
+    """
 
     step_count: int
     current_side: Side
@@ -89,6 +92,7 @@ class RunExecution:
     skipped: Skipped | None = None
     queued: tuple[QueuedCall, ...] = ()
     over: bool = False
+    reads: bool = False
     usage: Usage | None = None
     cost: float | None = None
 
@@ -114,7 +118,9 @@ class RunExecution:
         self.stopped = True
 
     def check(self) -> None:
-        """Raise `InvalidRequest` if the call has ended: its writes would be lost."""
+        """Raise `InvalidRequest` if there is no call, or it has ended: its writes would be lost."""
+        if self.reads:
+            raise InvalidRequest("Only a tool's handler can change its thread. Here the state is read-only.")
         if self.over:
             raise InvalidRequest("This call has ended: it can no longer change its thread.")
 

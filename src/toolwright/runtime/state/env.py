@@ -17,10 +17,10 @@ class CallEnv:
     """The env of one call: the values visible to the calling prompt, and the values that the call sets."""
 
     def __init__(
-        self, context: RunContext, active: ActiveAgent | None, call: Call, environment: Environment
+        self, context: RunContext, active: ActiveAgent | None, call: Call | None, environment: Environment
     ) -> None:
         self._context = context
-        self._tool = call.name
+        self._tool = None if call is None else call.name
         self._active = active
         self._environment = environment
         self._set: dict[str, EnvVar | None] = {}
@@ -47,11 +47,12 @@ class CallEnv:
         await self._context.reload_env()
         env = self._context.env_for(self._active)
         value = env.get(name, own=name not in self._set, tool=self._tool)
-        if value is None and not self._is_declared(name) and is_first(self._tool, "env", name):
+        tool = self._tool
+        if value is None and tool is not None and not self._is_declared(name) and is_first(tool, "env", name):
             _log.warning(
                 "The tool %r reads the env name %r, which has no value and is not declared. Declare it with "
                 "@tw.tool(variables=[tw.Variable(%r)]), so that runs wait until it has a value.",
-                self._tool,
+                tool,
                 name,
                 name,
             )

@@ -38,7 +38,7 @@ class Facts(Carried):
     __slots__ = ("_call", "_context")
 
     _context: RunContext
-    _call: Call
+    _call: Call | None
 
     @property
     def run_context(self) -> RunContext:
@@ -91,7 +91,7 @@ class Facts(Carried):
 
     @property
     def call_id(self) -> str:
-        return self._call.id
+        return self.call.id
 
     @property
     def created_at(self) -> datetime:
@@ -103,7 +103,9 @@ class Facts(Carried):
 
     @property
     def call(self) -> Call:
-        """This call, as the parent of calls that it makes."""
+        """This call, as the parent of calls that it makes. Raises `InvalidRequest` if the state has no call."""
+        if self._call is None:
+            raise InvalidRequest("Only a tool's handler has a call. Here the state is that of the run.")
         return self._call
 
     @property

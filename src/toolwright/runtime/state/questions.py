@@ -89,5 +89,5 @@ class Questions(Facts):
 
     async def _put(self, request: JSONObject, model: type[BaseModel] | None = None) -> ToolResult:
         """Return the result of the nested call that asks the question."""
-        with self._context.abort.clocks_paused(), self._forms.open(self._call.id, model):
+        with self._context.abort.clocks_paused(), self._forms.open(self.call.id, model):
             return await self._calls.make(ELICIT, request, built_in=True)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from toolwright.core.checks import brief_value
 from toolwright.core.env.env import EnvType, Tenvs
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files import FileDrafts, as_bytes, checked_path
@@ -51,7 +52,10 @@ class HandlerServices(NamedTuple):
 
 
 class RunState(Questions):
-    """The `ThreadState` of one call of a run. Its writes are committed with the call's result."""
+    """The `ThreadState` of one call of a run. Its writes are committed with the call's result.
+
+    Without a call it only reads: for hooks, and for functions that depend on the run. It reads no secrets then.
+    """
 
     __slots__ = (
         "_active",
@@ -81,7 +85,7 @@ class RunState(Questions):
     def __init__(
         self,
         context: RunContext,
-        call: Call,
+        call: Call | None,
         services: HandlerServices,
         invoke: Invoke,
         children: Sequence[Thread] = (),
@@ -106,7 +110,10 @@ class RunState(Questions):
         self.number = 0
         self.is_builtin = False
         self.execution = RunExecution(
-            step_count=call.step, current_side=context.run.side, abort=context.abort
+            step_count=context.run.step_count if call is None else call.step,
+            current_side=context.run.side,
+            abort=context.abort,
+            reads=call is None,
         )
 
     @property
@@ -124,7 +131,8 @@ class RunState(Questions):
     @property
     def _family(self) -> Family:
         if self._family_or_none is None:
-            parts = (self._context, self._call.id, self._store, self._children, self.execution, self._files)
+            call_id = "" if self._call is None else self._call.id
+            parts = (self._context, call_id, self._store, self._children, self.execution, self._files)
             self._family_or_none = Family(*parts)
         return self._family_or_none
 
@@ -151,6 +159,8 @@ class RunState(Questions):
     async def env(self, name: str) -> str | None:
         """Return the current value of a name, or None if no layer has it."""
         var = await self._env.get(given.text("The name of a value", name))
+        if var is not None and var.type == "secret" and self._call is None:
+            raise InvalidRequest(f"{brief_value(name)} is a secret, which only a tool's handler can read.")
         return None if var is None else var.value
 
     async def env_type(self, name: str) -> EnvType | None:
@@ -342,7 +352,7 @@ class RunState(Questions):
         """
         event_type, data = given.event(event_type, data)
         redactor = self._context.redactor
-        payload: JSONObject = {"toolCallId": self._call.id, "data": redactor.json(data)}
+        payload: JSONObject = {"toolCallId": self.call.id, "data": redactor.json(data)}
         self._emitted.append(bounded(EventDraft(redactor.text(event_type), payload)))
 
     async def check(self) -> None:
@@ -390,10 +400,10 @@ class RunState(Questions):
 
         Raises `InvalidRequest` for numbers that are not finite, and for a text that is not text.
         """
-        run, report = self._context.run, given.progress(done, total, text)
+        call_id, run, report = self.call.id, self._context.run, given.progress(done, total, text)
         if self.prolong is not None:
             self.prolong()
         if self._bus.wanted(run.thread_id, run.id):
-            ids: JSONObject = {"streamId": self._call.id, "toolCallId": self._call.id}
+            ids: JSONObject = {"streamId": call_id, "toolCallId": call_id}
             payload, now = ids | self._context.redactor.object(report), self._context.clock.now()
             self._bus.publish([live_event("tool.progress", run, payload, now)])

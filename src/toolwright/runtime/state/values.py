@@ -21,7 +21,7 @@ class CallValues:
     """
 
     def __init__(
-        self, context: RunContext, active: ActiveAgent | None, call: Call, thread_id: str, store: Store
+        self, context: RunContext, active: ActiveAgent | None, call: Call | None, thread_id: str, store: Store
     ) -> None:
         self._context = context
         self._thread_id = thread_id
@@ -62,9 +62,9 @@ class CallValues:
         ]
 
 
-def _instance(active: ActiveAgent | None, call: Call) -> str | None:
+def _instance(active: ActiveAgent | None, call: Call | None) -> str | None:
     """Return the instance of the call, or None for calls without one and for tools that are not schema tools."""
-    tool = None if active is None else active.by_name.get(call.name)
-    if tool is None or tool.meta is None:
+    tool = None if active is None or call is None else active.by_name.get(call.name)
+    if call is None or tool is None or tool.meta is None:
         return None
     return read_recorded_call(tool.name, tool.meta, call.arguments).instance
