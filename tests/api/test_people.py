@@ -49,6 +49,17 @@ async def test_a_persons_thread_is_theirs_whatever_they_say() -> None:
         assert await made.journal() == before
 
 
+async def test_a_person_creates_no_thread_with_messages_and_finds_their_own_by_its_key() -> None:
+    async with town() as made:
+        body: dict[str, object] = {"agentId": "tester", "messages": []}
+        shown = await made.post("/api/threads", ADA, body, 403)
+        assert shown == {"error": "Only services can create a thread with messages. Leave messages out."}
+        keyed = {"agentId": "tester", "key": "k"}
+        threads = [(await made.post("/api/threads", who, keyed, 201))["thread"] for who in (ADA, ADA, BOB)]
+        assert [each["created"] for each in threads] == [True, False, True]
+        assert threads[0]["id"] == threads[1]["id"] != threads[2]["id"]
+
+
 async def test_a_person_does_not_see_which_agents_there_are() -> None:
     async with town() as made:
         for name in ("teste", "nobody"):

@@ -106,3 +106,54 @@ async def test_unknown_threads_are_not_there() -> None:
             assert read(await api.client.get(path), 404) == {"error": "There is no thread 'thr_x'."}
         assert "thr_x" in (await api.post("/api/threads/thr_x/messages", {"content": "Go"}, 404))["error"]
         assert "nobody" in (await api.post("/api/threads", {"agentId": "nobody"}, 404))["error"]
+
+
+SAID = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+
+
+async def test_a_service_creates_a_thread_with_a_conversation_once_for_each_key() -> None:
+    async with serving(ScriptedModel([{"text": "Bye."}])) as api:
+        body = {"agentId": "tester", "messages": SAID, "format": "openai", "key": "ticket 7"}
+        thread = (await api.post("/api/threads", body, 201))["thread"]
+        assert (thread["key"], thread["created"]) == ("ticket 7", True)
+        again = (await api.post("/api/threads", body, 201))["thread"]
+        assert (again["id"], again["created"]) == (thread["id"], False)
+        assert "created" not in (await api.get(f"/api/threads/{thread['id']}"))["thread"]
+        run_id = await api.run(thread["id"], "Bye")
+        await api.rig.rt.runs.wait(run_id, 10)
+        messages = (await api.get(f"/api/threads/{thread['id']}/messages"))["messages"]
+        assert [(each["content"], each.get("imported")) for each in messages] == [
+            ("Hi", True),
+            ("Hello", True),
+            ("Bye", None),
+            ("Bye.", None),
+        ]
+
+
+async def test_a_conversation_that_cannot_be_imported_names_the_message() -> None:
+    async with serving() as api:
+        for messages, path in (
+            ([*SAID, {"role": "tool", "content": ""}], "messages.2.tool_call_id"),
+            ([3], "messages.0"),
+        ):
+            refused = await api.post("/api/threads", {"agentId": "tester", "messages": messages}, 400)
+            assert refused["details"][0]["path"] == path
+        refused = await api.post(
+            "/api/threads", {"agentId": "tester", "messages": SAID, "format": "gemini"}, 400
+        )
+        assert refused["details"][0]["path"] == "format"
+        assert (await api.get("/api/threads"))["threads"] == []
+
+
+async def test_a_key_of_another_agents_thread_is_a_conflict() -> None:
+    other = tw.Agent("other", instructions="Talk.")
+    app = tw.App(agents=[other, tw.Agent("tester", instructions="Talk.")])
+    application = gateway(app, tw.Settings(database_url="memory://"))
+    transport = httpx2.ASGITransport(application)
+    async with (
+        application.router.lifespan_context(application),
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
+        read(await client.post("/api/threads", json={"agentId": "other", "key": "k"}), 201)
+        refused = read(await client.post("/api/threads", json={"agentId": "tester", "key": "k"}), 409)
+        assert refused["error"] == "The key 'k' is that of a thread of another agent. Choose another key."

@@ -59,6 +59,28 @@ async def test_a_text_in_place_of_a_list_is_rejected_and_not_split() -> None:
                 await attempt
 
 
+async def test_a_thread_continues_the_messages_of_another_and_is_found_by_its_key() -> None:
+    async with serving(hello()) as api, client_of(api.port) as client:
+        thread = await client.threads.create("tester")
+        sent = await client.threads.send(
+            thread.id, "Go", [tw.Attachment(name="a.txt", mime_type="text/plain", data=b"a")]
+        )
+        await client.runs.wait(sent.run_id, 10)
+        messages = await client.threads.messages(thread.id)
+        copy = await client.threads.create("tester", messages=messages, key="copy")
+        assert (copy.created, copy.key) == (True, "copy")
+        assert not (await client.threads.create("tester", messages=messages, key="copy")).created
+        said = await client.threads.messages(copy.id)
+        assert [(each.role, each.content) for each in said] == [
+            ("user", "Go\n[file: a.txt]"),
+            ("assistant", "Hi."),
+        ]
+        assert [each.source_id for each in said] == [each.id for each in messages]
+        assert all(each.imported for each in said)
+        with pytest.raises(InvalidRequest, match=r"messages\.0\.role is missing"):
+            await client.threads.create("tester", messages=[{"content": "Hi"}])
+
+
 async def test_one_tool_or_status_can_be_given_as_text() -> None:
     async with serving(asking()) as api, client_of(api.port) as client:
         thread = await client.threads.create("tester")

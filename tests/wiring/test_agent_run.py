@@ -562,3 +562,17 @@ def test_the_bytes_of_files_are_part_of_a_result_in_memory(door: str) -> None:
     refs = [ref for message in result.messages for ref in message.attachments]
     assert [result.files[ref.path] for ref in refs] == [b"A cat, please.", b"pixels"]
     assert len(result.files) == 2
+
+
+def test_a_run_continues_a_conversation_from_elsewhere() -> None:
+    said: list[object] = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    agent = tw.Agent("teller", model=Answering())
+    *_, last = tw.stream(agent, "How many?", messages=said)
+    assert isinstance(last, tw.RunDone)
+    for result in (tw.run_sync(agent, "How many?", messages=said), last.result):
+        assert result.text == "3"
+        assert [each.imported for each in result.messages] == [False, False]
+    with pytest.raises(InvalidRequest, match="messages= is only allowed with a new thread"):
+        tw.run_sync(agent, "Go", messages=said, thread=last.result.thread_id)
+    with pytest.raises(InvalidRequest, match=r"messages\.0\.role is missing\."):
+        tw.run_sync(agent, "Go", messages=[{"content": "Hi"}])

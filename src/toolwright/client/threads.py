@@ -5,11 +5,12 @@ from urllib.parse import quote
 
 from toolwright.client.calls import Values, read_names, values_json
 from toolwright.client.follow import follow
-from toolwright.client.http import Http, segment
+from toolwright.client.http import Http, Repeat, segment
 from toolwright.client.runs import RunResults
 from toolwright.core.agents.run_result import RunEvent
 from toolwright.core.checks import by_list, by_names
 from toolwright.core.env.env import EnvType
+from toolwright.core.imports.conversation import ConversationForm, opened
 from toolwright.core.json_value import JSON, JSONObject, plain, plain_names
 from toolwright.core.results import Attachment
 from toolwright.core.threads.run import Side
@@ -36,11 +37,16 @@ class Threads:
         tenvs: Mapping[str, JSON] | None = None,
         tags: Sequence[str] | None = None,
         arguments: Mapping[str, JSON] | None = None,
+        messages: Sequence[object] | None = None,
+        key: str | None = None,
+        format: ConversationForm | None = None,
     ) -> Thread:
-        """Create a thread of an agent, given by name or id.
+        """Create a thread of an agent, given by name or id, or return the one that its owner has with the `key`.
 
-        Raises `TenvsRequired` with the names that are `missing` and `invalid`. The request is not retried if the
-        answer is lost (`AnswerLost`), because it could create two threads.
+        `messages` are a conversation from elsewhere that the thread continues, in a form that is recognized unless
+        `format` names it: dictionaries, or values that pydantic can write as JSON. With a key, `created` of the thread
+        tells whether it is new. Raises `TenvsRequired` with the names that are `missing` and `invalid`. The request is
+        not retried if the answer is lost (`AnswerLost`), because it could create two threads; with a key it is.
         """
         for name, given in (("tenvs", tenvs), ("arguments", arguments)):
             if given is not None:
@@ -51,9 +57,14 @@ class Threads:
             "tenvs": None if tenvs is None else plain_names(dict(tenvs)),
             "tags": None if tags is None else plain(tags),  # a text, given by mistake, is not split
             "arguments": None if arguments is None else plain(dict(arguments)),
+            "messages": None if messages is None else opened(messages),
+            "key": key,
+            "format": format,
         }
         body: JSONObject = {"agentId": agent, **{n: each for n, each in fields.items() if each is not None}}
-        return read_field(Thread, (await self._http.call("POST", "/api/threads", body)).json, "thread")
+        repeat: Repeat = "unsent" if key is None else "lost"
+        answer = await self._http.call("POST", "/api/threads", body, repeat=repeat)
+        return read_field(Thread, answer.json, "thread")
 
     async def get(self, thread_id: str) -> Thread:
         """Return the thread."""

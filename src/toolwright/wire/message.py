@@ -41,7 +41,8 @@ class Message(Shape, title="MessageShape"):
 
     `within` is the id of the call of a prompt tool in which the message was written. A `pinned` message is never
     omitted from a request to the model; one with `hidden_by` is in none. `reasoning` is what the provider has shown of
-    the model's reasoning, for the readers that the agent allows; it is `reasoningShared` if these include people.
+    the model's reasoning, for the readers that the agent allows; it is `reasoningShared` if these include people. An
+    `imported` message was given when the thread was created; `sourceId` is the id that it had before.
     """
 
     id: str
@@ -64,6 +65,8 @@ class Message(Shape, title="MessageShape"):
     stack: Absent[str] = None
     reasoning: Absent[str] = None
     reasoning_shared: Annotated[bool, ABSENT] = False
+    imported: Annotated[bool, ABSENT] = False
+    source_id: Absent[str] = None
     created_at: datetime
 
 

@@ -13,7 +13,8 @@ from toolwright.wire.shape import Shape, wire_name
 class Thread(Shape, title="ThreadShape"):
     """A thread: `running` while a run is open in it, `terminated` permanently. `activeAgentId` is set by a handoff.
 
-    `agent` is the id of the thread's agent, `active_agent` the id of the agent that answers since a handoff.
+    `agent` is the id of the thread's agent, `active_agent` the id of the agent that answers since a handoff. `created`
+    is present in the answer to a request that has found or created the thread by its `key`.
     """
 
     id: str
@@ -23,6 +24,8 @@ class Thread(Shape, title="ThreadShape"):
     name: str | None = None
     user_id: str | None = None
     tags: tuple[str, ...] = ()
+    key: Absent[str] = None
+    created: Absent[bool] = None
     status: Literal["running", "idle", "terminated"]
     created_at: datetime
 

@@ -330,6 +330,7 @@ def stream(
     user_id: str | None = None,
     env: Env | None = None,
     tenvs: Mapping[str, JSON] | None = None,
+    messages: Sequence[object] | None = None,
     model: str | object | None = None,
     approve: Approve | None = None,
 ) -> AgentStream:
@@ -343,7 +344,7 @@ def stream(
     check_approve(approve)
     values = {
         name: each
-        for name, each in (("user_id", user_id), ("env", env), ("tenvs", tenvs))
+        for name, each in (("user_id", user_id), ("env", env), ("tenvs", tenvs), ("messages", messages))
         if each is not None
     }
     if thread is not None and values:
@@ -377,6 +378,7 @@ async def run(
     user_id: str | None = None,
     env: Env | None = None,
     tenvs: Mapping[str, JSON] | None = None,
+    messages: Sequence[object] | None = None,
     model: str | object | None = None,
     timeout: float | None = None,
     approve: Approve | None = None,
@@ -386,7 +388,8 @@ async def run(
     Starts a new conversation, or continues `thread`, the `thread_id` of an earlier result. Without `database_url` or
     `settings` the journal is in memory, as long as the agent and the event loop exist. `app` has the other agents that
     the agent calls; with it, the agent can be given by name. `model` overrides the agent's model. `user_id`, `env` and
-    `tenvs` are set on a new thread. `approve` is called with each call that waits for an approval (a `CallWaiting`), in
+    `tenvs` are set on a new thread, which continues `messages`, a conversation from elsewhere (see
+    `Runtime.threads.create`). `approve` is called with each call that waits for an approval (a `CallWaiting`), in
     a thread unless it is async, and returns True, False, or `{approved, args?, reason?}`. After an answer that the call
     rejects it is called again, with the reason in the call's `error`.
 
@@ -405,6 +408,7 @@ async def run(
         user_id=user_id,
         env=env,
         tenvs=tenvs,
+        messages=messages,
         model=model,
         approve=approve,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from toolwright.core.agents.memory import Passage, Vector
 from toolwright.core.threads.event import Event
+from toolwright.core.threads.message import Message
 from toolwright.core.value import Record, Value
 
 T = TypeVar("T")
@@ -315,6 +316,14 @@ class Tell(Value):
     events: Sequence[Event]
 
 
+class Append(Value):
+    """Insert messages of a new thread, at the positions from `first` on."""
+
+    thread_id: str
+    first: int
+    messages: Sequence[Message]
+
+
 class Publish(Value):
     """Insert events of spaces. Returns them, numbered unless the store numbers them later. `token` is the unit's."""
 
@@ -354,6 +363,7 @@ Operation: TypeAlias = (
     | Sweep
     | Swept
     | Tell
+    | Append
     | Publish
     | Descendants
     | PendingCalls

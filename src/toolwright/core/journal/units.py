@@ -83,10 +83,15 @@ class Unit(Value):
 
 
 class CreateThread(Unit):
-    """Create a thread with its env and tenvs."""
+    """Create a thread with its env and tenvs, and with imported messages and their files.
+
+    Conflict: `duplicate`, if its owner has a thread with this key.
+    """
 
     thread: Thread
     env: tuple[EnvChange, ...] = ()
+    messages: tuple[Message, ...] = ()
+    files: tuple[FileChange, ...] = ()
 
 
 class RenameThread(Unit):

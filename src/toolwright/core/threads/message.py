@@ -74,7 +74,8 @@ class Message(Record):
     the answer. `side` is the side that wrote the message, or for
     which it is. `by` is the prompt that wrote it, if a thread has had more than one. Messages of a prompt tool are not
     part of the top-level conversation; `within` is the tool's call. `reasoning` is what the provider shows of the
-    model's reasoning, at most `MAX_REASONING` characters; people read it only if it is `reasoning_shared`.
+    model's reasoning, at most `MAX_REASONING` characters; people read it only if it is `reasoning_shared`. An
+    `imported` message belongs to no run: its thread was created with it. `source_id` is the id that it had before.
     """
 
     STORED = Stored(key=("thread_id", "seq"), owner="thread_id")
@@ -103,4 +104,6 @@ class Message(Record):
     state: StateReport | None = None
     reasoning: str | None = None
     reasoning_shared: bool = False
+    imported: bool = False
+    source_id: str | None = None
     created_at: datetime

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSONObject, dumps
 from toolwright.core.threads.child import ENDED, ChildEnd, ChildStatus, Link
 from toolwright.core.threads.run import Side
 from toolwright.core.value import Record, Stored
@@ -21,10 +21,11 @@ class Thread(Record):
     call that waits for its end, and `state` is the outcome of its last session. `faults` counts the failures of its
     model since the last answer; no request is sent before `not_before` (D21). `compacted` counts the compactions of its
     conversations; messages at positions up to `cut` are omitted from all requests. `hides` counts how often its owner
-    has hidden messages or shown them again.
+    has hidden messages or shown them again. No two threads of a user, or of no user, have the same `key`. With a key,
+    `created` tells whether `create` has created the thread now; it is not stored.
     """
 
-    STORED = Stored(key=("id",), owner="parent_id")
+    STORED = Stored(key=("id",), owner="parent_id", unique=("owner_key",))
 
     id: str
     agent: str
@@ -51,7 +52,14 @@ class Thread(Record):
     cut: int = 0
     compacted: int = 0
     hides: int = 0
+    key: str | None = None
+    created: bool | None = None
     created_at: datetime
+
+    @property
+    def owner_key(self) -> str | None:
+        """The key together with its owner, or None without a key."""
+        return None if self.key is None else owner_key(self.user_id, self.key)
 
     @property
     def answering(self) -> str:
@@ -78,6 +86,11 @@ class Thread(Record):
         if self.state == "terminated":
             return "terminated"
         return "running" if self.run_id is not None else self.state or "idle"
+
+
+def owner_key(user_id: str | None, key: str) -> str:
+    """Return the key of a thread together with its owner, a user or no one."""
+    return dumps([user_id, key])
 
 
 class Wake(Record):

@@ -6,45 +6,41 @@ from dataclasses import dataclass
 
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.catalog import APP_TOOLS, RESERVED
+from toolwright.core.agents.catalog import APP_TOOLS
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import RunEvent
-from toolwright.core.arguments.errors import InvalidArguments, details_of, join_errors, within
 from toolwright.core.broken_rows import exists
-from toolwright.core.checks import brief_value, by_list
+from toolwright.core.checks import by_list
 from toolwright.core.concurrency import in_thread_if_large
-from toolwright.core.env.env import SECRETS, EnvInput, EnvType, name_error
-from toolwright.core.errors import InvalidJSON, InvalidRequest, NotFound, ThreadTerminated
+from toolwright.core.env.env import SECRETS, EnvInput, EnvType
+from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
 from toolwright.core.files import FileChange, FileDrafts
+from toolwright.core.imports.conversation import ConversationForm
+from toolwright.core.imports.message import MOST_IMPORTED
 from toolwright.core.journal import units
 from toolwright.core.journal.space_effects import Compact, Hide, Pin
 from toolwright.core.journal.store import Order
 from toolwright.core.json_value import (
     JSON,
-    NOT_WRITABLE,
     JSONObject,
-    dumps,
-    plain_names,
-    unwritable,
     utf8_longer,
 )
-from toolwright.core.limits import MAX_ID, MAX_MESSAGE, MAX_NAME, MAX_SUMMARY, MOST_NAMES, MOST_PINNED
+from toolwright.core.limits import MAX_MESSAGE, MAX_NAME, MAX_SUMMARY, MOST_PINNED
 from toolwright.core.results import Attachment, AttachmentRef, InvalidField, checked_fields
-from toolwright.core.text import clean_text, sentence
+from toolwright.core.text import clean_text
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
-from toolwright.core.tools.tenvs_needed import missing_tenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.carried import Carried
-from toolwright.runtime.env import Environment, tenv_vars
+from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper, StoredFiles
 from toolwright.runtime.journal import Services, by_id, by_kind, by_text, page
+from toolwright.runtime.threads.creation import Creation, check_texts
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import kept_ref
@@ -81,6 +77,7 @@ class Threads(Carried):
         self._telemetry = services.telemetry
         self._streams = streams
         self._deletion = deletion
+        self._creation = Creation(services, agents, environment, files)
         self._lineages = lineages
         self._store = services.store
         self._motor = services.motor
@@ -99,40 +96,36 @@ class Threads(Carried):
         tenvs: Mapping[str, JSON] | None = None,
         tags: Sequence[str] | None = None,
         arguments: JSONObject | None = None,
+        *,
+        messages: Sequence[object] | None = None,
+        key: str | None = None,
+        format: ConversationForm | None = None,
     ) -> Thread:
         """Create a thread of the agent, given by name or id, with these variables.
+
+        `messages` are a conversation from elsewhere that the thread continues: in our form, OpenAI's (Chat Completions
+        or Responses), Anthropic's or pydantic-ai's, recognized unless `format` names it. At most 10,000 are imported,
+        without messages of the system. Each gets an id of ours. A call without a result gets an error as its result.
+
+        With a `key`, return the thread of the agent that its owner (the user, or no one) has with this key, or create
+        it; `created` tells which. All other values are ignored if it exists. Raises `AlreadyExists` if another agent's
+        thread of the same owner has the key.
 
         Arguments are validated by the `required_schema` of the agent's first prompt, and get its defaults. Raises
         `InvalidRequest` for invalid arguments, `TenvsRequired` with all tenvs that its tools are missing (S2 §9.3), and
         `CannotSeal` for a secret if no keys are configured. No thread is created then.
         """
-        _check(agent=agent, user_id=user_id, tags=tags)
-        await in_thread_if_large(arguments, _plain, "arguments", arguments)
-        if arguments is not None and not isinstance(arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-            raise _invalid_value("arguments", "must be an object")
-        active = await self._agents.active(agent)
-        if active.agent_id in RESERVED:  # reserved for internal use
-            raise NotFound(f"There is no agent {agent!r}.")
-        if arguments is not None:
-            arguments = await in_thread_if_large(arguments, _required, active, arguments)
-        thread_id, now = self._new_id("thr"), self._clock.now()
-        thread = Thread(
-            id=thread_id,
-            agent=active.agent.id,
-            user_id=user_id,
-            tags=tuple(tags or ()),
-            arguments=arguments,
-            created_at=now,
+        return await self._creation.create(
+            agent,
+            user_id,
+            env,
+            tenvs,
+            tags,
+            arguments,
+            messages=messages,
+            key=key,
+            form=format,
         )
-        tenv_rows = tenv_vars(await in_thread_if_large(tenvs, _tenvs, tenvs, active), active.secret_tenvs)
-        env_values = active.types.stored(env)
-        values = (
-            *[self._environment.tenv(thread_id, name, var, now) for name, var in tenv_rows.items()],
-            *[self._environment.change(thread_id, name, var, now) for name, var in env_values.items()],
-        )
-        unit = units.CreateThread(token=self._new_id("unit"), at=now, thread=thread, env=values)
-        await self._store.commit(unit)
-        return thread
 
     async def env(self, thread_id: str) -> Mapping[str, EnvType]:
         """Return the names that were set in the thread, with their types; never a value."""
@@ -171,7 +164,7 @@ class Threads(Carried):
         """
         thread = await self.get(thread_id)
         if name is not None:
-            _check(name=name)
+            check_texts(name=name)
             if not is_title(name):
                 raise _invalid_value("name", f"must be one line of 1 to {MAX_NAME} characters")
         if thread.parent_id is not None:
@@ -259,7 +252,7 @@ class Threads(Carried):
         `side` selects the summary of an agent with two sides. `by` is the editor. Raises `InvalidRequest` for a text
         that is empty or too long, `NotFound` if nothing is left out.
         """
-        _check(text=text)
+        check_texts(text=text)
         text = await in_thread_if_large(text, clean_text, text)
         if not text.strip():
             raise _invalid_value("text", "is empty", "A summary must not be empty. Remove it instead.")
@@ -356,7 +349,7 @@ class Threads(Carried):
             raise NotFound(f"There is no message {message_id!r} in the thread {thread_id!r}.")
         if hidden and not message.kept and message.hidden_by is None:
             raise InvalidRequest(f"The message {message_id!r} cannot be hidden: its run was skipped.")
-        group = await self._with_results(message)
+        group = await self._with_results(thread_id, message)
         chosen = [each for each in group if (each.hidden_by is None) == hidden]
         if not chosen:
             return group
@@ -368,11 +361,16 @@ class Threads(Carried):
             return await self.hide_message(thread_id, message_id, hidden, by=by)
         return [changed(each, kept=not hidden, hidden_by=by if hidden else None) for each in chosen]
 
-    async def _with_results(self, message: Message) -> Sequence[Message]:
+    async def _with_results(self, thread_id: str, message: Message) -> Sequence[Message]:
         """Return the message with all that belongs to it: the answer that makes calls, and their results."""
-        if message.role == "user" or message.run_id is None or not (message.calls or message.call_id):
+        if message.role == "user" or not (message.calls or message.call_id):
             return [message]
-        of_run = [each for each in await self._store.run_messages(message.run_id) if each.within is None]
+        if message.imported:
+            of_run = await self._store.messages(thread_id, MOST_IMPORTED)
+        elif message.run_id is not None:
+            of_run = [each for each in await self._store.run_messages(message.run_id) if each.within is None]
+        else:
+            return [message]
         answer = next(
             (each for each in of_run if message.call_id in [call.id for call in each.calls]), message
         )
@@ -400,7 +398,7 @@ class Threads(Carried):
                 f"must have at most {MAX_MESSAGE} bytes",
                 f"A message must have at most {MAX_MESSAGE} bytes. Attach a longer text as a file.",
             )
-        _check(content=content)
+        check_texts(content=content)
         attachments = _checked_files(attachments)
         content = await in_thread_if_large(content, clean_text, content)
         if not content.strip() and not attachments:
@@ -487,68 +485,8 @@ class Threads(Carried):
         return await self._runs.cancel(thread.run_id)
 
 
-_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "name": MAX_NAME, "tags": MAX_NAME}
-
-
-def _check(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:
-    """Check that texts can be stored in every database, and that tags are a list."""
-    by_list("tags", tags, str, "texts")
-    for path, text in [*texts.items(), *[("tags", tag) for tag in tags or ()]]:
-        if text is None and path == "user_id":
-            continue
-        if not isinstance(text, str):  # user input
-            hint = ": give its name" if isinstance(getattr(text, "name", None), str) else ""
-            raise _invalid_value(path, f"must be text, not {brief_value(text)}{hint}")
-        if unwritable(text):
-            raise _invalid_value(path, NOT_WRITABLE)
-        most = _MOST_CHARACTERS.get(path)
-        if most is not None and len(text) > most:
-            raise _invalid_value(path, f"must have at most {most} characters")
-
-
-def _plain(path: str, value: JSONObject | None) -> None:
-    try:
-        dumps(value)
-    except InvalidJSON as error:
-        raise _invalid_value(path, f"must be JSON: {error.message.rstrip('.')}") from error
-
-
 def _invalid_value(path: str, error: str, message: str | None = None) -> InvalidRequest:
     return InvalidRequest(message or f"{path} {error}.", [{"path": path, "message": error}])
-
-
-def _required(active: ActiveAgent, arguments: JSONObject) -> JSONObject:
-    """Return the arguments as read by the model that the agent's prompt requires, or unchanged if it requires none."""
-    validator = active.prompt.argument_validator(active.prompt.parameters())
-    if validator is None:
-        return arguments
-    try:
-        return validator.read(arguments)
-    except InvalidArguments as error:
-        errors = within(error.faults, "arguments")
-        raise InvalidRequest(
-            sentence(f"The arguments are invalid: {join_errors(errors)}"), details_of(errors)
-        ) from error
-
-
-def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
-    """Return the given tenvs as JSON. Raises if they are invalid, or insufficient together with those of the agent."""
-    try:
-        tenvs = plain_names({} if value is None else value)
-    except InvalidJSON as error:
-        raise _invalid_value("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
-    if not isinstance(tenvs, dict):
-        raise _invalid_value("tenvs", "must be an object of names and values")
-    if len(tenvs) > MOST_NAMES:
-        raise _invalid_value("tenvs", f"must have at most {MOST_NAMES} names")
-    for name in tenvs:
-        fault = name_error(name)
-        if fault is not None:
-            raise _invalid_value("tenvs", f"has the name {fault}")
-    missing = active.missing_tenvs(tenvs)
-    if missing:
-        raise missing_tenvs("The thread cannot be created", missing)
-    return tenvs
 
 
 def _cut_row(rows: Sequence[Compaction], thread_id: str, side: SideName | None) -> Compaction:

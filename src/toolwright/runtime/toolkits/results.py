@@ -11,6 +11,7 @@ from typing import Annotated, ParamSpec, TypeVar
 from pydantic import Field
 
 from toolwright.core.errors import InvalidRequest, NotFound
+from toolwright.core.imports.message import MOST_IMPORTED
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit, ended_early
@@ -87,6 +88,10 @@ class ResultReader:
             ]
             if matches:
                 return max(matches, key=lambda message: message.seq or 0)
+        if call is None and own_call is not None and own_call.parent_id is None:
+            async for message in self._imported(run):
+                if message.call_id == call_id and _is_read(message, state):
+                    return message
         raise InvalidRequest(f"There is no call {call_id!r} with a result in this conversation.")
 
     async def _messages(
@@ -117,6 +122,19 @@ class ResultReader:
             if before is None:
                 return
             await asyncio.sleep(0)  # an in-memory journal never yields to other tasks
+
+    async def _imported(self, run: BuiltinState) -> AsyncGenerator[Message]:
+        """Yield the messages with which the thread was created, in order. Their calls have no rows."""
+        read, is_over = 0, False
+        while not is_over:
+            page = await run.retry_until_available(
+                lambda offset=read: self._store.messages(run.thread.id, PageLimit(MOST_IMPORTED), offset)
+            )
+            imported = [message for message in page if message.imported]
+            for message in imported:
+                yield message
+            read += len(page)
+            is_over = len(imported) < len(page) or not ended_early(page)
 
     async def _of_run(self, run: BuiltinState, run_id: str) -> AsyncGenerator[Message]:
         """Yield the messages of one run, in order."""

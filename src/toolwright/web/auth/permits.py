@@ -301,6 +301,12 @@ def owner_of_new(caller: Caller, user_id: str | None) -> str | None:
     return caller.entity_id
 
 
+def only_services_import(caller: Caller) -> None:
+    """Raise `Forbidden` for a person: an imported conversation has answers of the agent that it never gave."""
+    if caller.kind == "person":
+        raise Forbidden("Only services can create a thread with messages. Leave messages out.")
+
+
 def owner_of_listed(caller: Caller, entity_id: str | None) -> str | None:
     """Return the owner whose items are listed, or None for all. A person always lists their own."""
     return entity_id if caller.kind == "service" else caller.entity_id or ""

@@ -13,7 +13,9 @@ from toolwright.core.agents.prompt import Env
 from toolwright.core.env.env import EnvInput, EnvType, read_env, stored_only
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files import File as FileRow
-from toolwright.core.limits import MAX_SUMMARY, PageLimit
+from toolwright.core.imports.conversation import ConversationForm
+from toolwright.core.imports.message import MOST_IMPORTED
+from toolwright.core.limits import CONFIG_VALUES, MAX_SUMMARY, PageLimit
 from toolwright.core.results import unchecked
 from toolwright.core.text import quantity
 from toolwright.core.threads.compaction import Compaction as CompactionRow
@@ -28,7 +30,7 @@ from toolwright.web.answers import (
     failures,
     shown,
 )
-from toolwright.web.auth.permits import owner_of_new
+from toolwright.web.auth.permits import only_services_import, owner_of_new
 from toolwright.web.dependencies import AnyCaller, ServingDep
 from toolwright.web.requests import (
     FILES,
@@ -76,7 +78,7 @@ class ThreadRefused(ErrorShape):
 
 
 class ThreadCreated(Shape):
-    """A new thread."""
+    """A new thread, or the one that has the key already: `created` is false then."""
 
     thread: Itself[Thread]
     thread_id: Annotated[str, From("id")]
@@ -134,6 +136,8 @@ class NewSummary(RequestForm):
 class NewThread(RequestForm):
     """A thread to create."""
 
+    times = CONFIG_VALUES
+
     agent_id: Reference = Field(description="Name or id of the agent.")
     user_id: Reference | None = None
     env: Values | None = Field(None, description="Variables by name: text, or an object with value and type.")
@@ -142,6 +146,15 @@ class NewThread(RequestForm):
     )
     tags: Annotated[list[Name], Field(max_length=MOST_LISTED)] | None = None
     arguments: dict[str, JsonValue] | None = None
+    messages: Annotated[list[dict[str, JsonValue]], Field(max_length=MOST_IMPORTED)] | None = Field(
+        None, description="Conversation from elsewhere that the thread continues. For services."
+    )
+    format: ConversationForm | None = Field(
+        None, description="Form of the messages, which is recognized if it is not given."
+    )
+    key: Reference | None = Field(
+        None, description="Key of the thread for its owner: a thread that has it already is returned."
+    )
 
 
 class NewName(RequestForm):
@@ -173,7 +186,7 @@ class NewMessage(RequestForm):
     "",
     status_code=201,
     response_description="The new thread.",
-    responses=failures(404, 413)
+    responses=failures(404, 409, 413)
     | {
         400: {
             "model": ThreadRefused,
@@ -184,8 +197,10 @@ class NewMessage(RequestForm):
 async def create_thread(
     caller: AnyCaller, serving: ServingDep, new: NewThread
 ) -> Annotated[ThreadRow, ThreadCreated]:
-    """Create a thread of an agent. A person owns the threads they create."""
+    """Create a thread of an agent, or return the one with the key. A person owns the threads they create."""
     owner = owner_of_new(caller, new.user_id)
+    if new.messages is not None:
+        only_services_import(caller)
     await serving.permits.agent(caller, new.agent_id)
     stored_only(read_env(new.env))
     await serving.permits.env(caller, new.agent_id, new.env or ())
@@ -197,6 +212,9 @@ async def create_thread(
         tenvs=new.tenvs,
         tags=new.tags,
         arguments=new.arguments,
+        messages=new.messages,
+        key=new.key,
+        format=new.format,
     )
 
 

@@ -64,6 +64,7 @@ CACHED_MESSAGES = 4096
 LONGEST_CACHED = 16_384
 INBOX_OPENS = "Your inbox has new messages."
 """Sent before a conversation that begins with a message of the inbox: providers need a user's message first."""
+ANSWER_OPENS = "(The conversation begins with your message.)"
 _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
 LONGEST_ID = 40
 _BLANKS = {"tool": "(empty result)", "user": "(empty message)"}
@@ -254,7 +255,7 @@ class Transcript:
             prompts.append(_report(state))
         if results or prompts:
             converted.append(ModelRequest([*results, *prompts]))
-        return _beginning_with_user(converted) if has_system else converted, has_system
+        return _beginning_with_user(converted), has_system
 
     def _piece(self, message: Message) -> ModelRequestPart | ModelResponse:
         """Return the converted part. Long texts are not cached."""
@@ -330,11 +331,14 @@ def _report(state: StateReport) -> ModelRequestPart:
 
 
 def _beginning_with_user(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """Return the messages with a user's message before a system's one at the beginning.
+    """Return the messages with a user's message before one of the system or an answer at the beginning.
 
-    pydantic-ai would move the latter into the system text, so that the prefix changed when the conversation is cut.
+    pydantic-ai would move the former into the system text, so that the prefix changed when the conversation is cut.
+    Providers reject a conversation that begins with an answer, as one from elsewhere can.
     """
     first = messages[0] if messages else None
+    if isinstance(first, ModelResponse):
+        return [ModelRequest([UserPromptPart(ANSWER_OPENS)]), *messages]
     if isinstance(first, ModelRequest) and isinstance(first.parts[0], SystemPromptPart):
         return [ModelRequest([UserPromptPart(INBOX_OPENS), *first.parts]), *messages[1:]]
     return messages

@@ -16,6 +16,7 @@ from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.journal.rows import (
     Add,
     Among,
+    Append,
     Archive,
     Batch,
     Clear,
@@ -60,7 +61,7 @@ _Back: TypeAlias = tuple[Callable[..., object], *tuple[Any, ...]]  # what undoes
 
 _ANY = Not(value=None)
 _GROUPED: Mapping[type[Record], tuple[str, ...]] = {Call: ("run_id",), Member: ("entity_id",)}
-"""Further fields, besides the owner, by whose value rows are found. They never change."""
+"""Further fields, besides the owner and unique ones, by whose value rows are found. None of them ever changes."""
 _OPEN: Mapping[type[Record], frozenset[str]] = {
     InboxEvent: frozenset({"pending", "processing"}),
     Call: frozenset({"pending"}),
@@ -79,7 +80,7 @@ class Table(Generic[R]):
         self.key_of: Callable[[R], Key] = _key_getter(self._key)
         self._groups: dict[str, dict[object, dict[Key, None]]] = {}
         self._fixed: list[tuple[bool, Callable[[Any], object], dict[object, dict[Key, None]]]] = []
-        for name in (kind.STORED.owner, *_GROUPED.get(kind, ())):
+        for name in (kind.STORED.owner, *self._unique, *_GROUPED.get(kind, ())):
             if name:
                 keys = self._groups[name] = {}
                 is_key = name in self._key
@@ -131,7 +132,7 @@ class Table(Generic[R]):
             return True
         for name in self._unique:
             value = getattr(row, name)
-            if value is not None and any(getattr(each, name) == value for each in self.rows.values()):
+            if value is not None and self._groups[name].get(value):
                 return True
         return False
 
@@ -239,6 +240,7 @@ class MemoryRows:
             Move: self._move,
             Clear: self._clear,
             Tell: self._tell,
+            Append: self._append,
             Archive: self._archive,
             Sweep: self._sweep,
             Publish: self._publish,
@@ -388,6 +390,12 @@ class MemoryRows:
         stored = self.events[events.thread_id]
         stored.append(events)
         self.log.append((stored.pop,))
+        return []
+
+    def _append(self, operation: Append) -> list[Any]:
+        table = self.of(Message)
+        for seq, message in enumerate(operation.messages, operation.first):
+            table.put((operation.thread_id, seq), changed(message, seq=seq))
         return []
 
     def _move(self, operation: Move) -> list[Any]:

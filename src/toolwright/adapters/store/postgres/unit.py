@@ -40,6 +40,7 @@ from toolwright.core.threads.event import Event
 
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 MERGED = 24  # maximum number of statements merged into one
+MOST_LATER = 200  # maximum number of rows that wait for the end of their unit
 MOST_CHARACTERS = 65_536  # limit for each value of a unit that is committed together with others
 MOST_VALUES = 32_767  # maximum number of parameters of one Postgres statement
 _ANSWER = tuple([field.name for field in fields(Committed)])
@@ -150,6 +151,8 @@ class Transaction:
             else:
                 self._put_off(filled(op, found))
                 found.append(())
+                if len(self._later) > MOST_LATER:
+                    await self._write_now()
         return found + (await self._run_together(together) if together else [])
 
     def _put_off(self, op: Op) -> None:
@@ -164,8 +167,11 @@ class Transaction:
 
     async def _write_before(self, ops: Sequence[Op]) -> None:
         """Execute the deferred statements if one of these ops can read or write the same rows."""
-        if not any(is_about(op.statement, self._later) for op in ops):
-            return
+        if any(is_about(op.statement, self._later) for op in ops):
+            await self._write_now()
+
+    async def _write_now(self) -> None:
+        """Execute the deferred statements."""
         for *chunk, last in apart(self._later, MERGED):
             sql, values = followed_by(chunk, last)
             await self._connection.execute(sql, *values)

@@ -33,6 +33,7 @@ from toolwright.core.journal.effects import AddNestedCall, Effect
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes
 from toolwright.core.journal.rows import (
     Add,
+    Append,
     Batch,
     Beyond,
     Clear,
@@ -66,6 +67,7 @@ NOT_OVER = NoneOf(values=sorted(OVER))
 NEXT = More(by=1)
 NEXT_IF_IDLE = If(when={"run_id": None}, then=NEXT)
 MICROSECOND = timedelta(microseconds=1)
+AT_ONCE = 250  # messages of a new thread that are encoded without a pause
 ASKED: Mapping[str, object] = {"status": "waiting", "approval": "asked"}
 """Conditions of a call that waits for an approval."""
 
@@ -122,7 +124,12 @@ def rule_of(unit: units.Unit) -> Rule[UnitResult]:
 
 
 def _create_thread(unit: units.CreateThread) -> Rule[UnitResult]:
-    yield Batch(operations=[Add(record=unit.thread), *write_env(unit.env)])
+    """Insert a thread. One with messages takes several statements, between which a driver can pause."""
+    operations = [Add(record=unit.thread), *write_env(unit.env), *new_files(unit.files)]
+    yield operations if unit.messages else Batch(operations=operations)
+    for start in range(0, len(unit.messages), AT_ONCE):
+        some = unit.messages[start : start + AT_ONCE]
+        yield [Append(thread_id=unit.thread.id, first=start + 1, messages=some)]
     return UnitResult(units.Committed())
 
 

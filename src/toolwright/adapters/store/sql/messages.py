@@ -66,6 +66,8 @@ def _body_text(message: Message) -> str:
         body["state"] = [message.state.agent, {**message.state.parts}]
     if message.reasoning is not None:
         body["reasoning"] = [message.reasoning, message.reasoning_shared]
+    if message.imported:
+        body["imported"] = message.source_id
     return dumps_unescaped(body)
 
 
@@ -131,6 +133,8 @@ def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_tex
         else None,
         "reasoning": parsed["reasoning"][0] if "reasoning" in parsed else None,
         "reasoning_shared": "reasoning" in parsed and parsed["reasoning"][1],
+        "imported": "imported" in parsed,
+        "source_id": parsed.get("imported"),
     }
 
 

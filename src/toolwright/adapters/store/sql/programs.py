@@ -14,7 +14,7 @@ from toolwright.adapters.store.engine.outcome import UnitResult
 from toolwright.adapters.store.engine.program import Op, Ops, Program, StatementBatch
 from toolwright.adapters.store.rules.units import rule_of
 from toolwright.adapters.store.sql.memory import PASSAGES, PASSAGES_EACH, coded
-from toolwright.adapters.store.sql.messages import CALLS
+from toolwright.adapters.store.sql.messages import CALLS, MESSAGES
 from toolwright.adapters.store.sql.rows import Described, read
 from toolwright.adapters.store.sql.spaces import SPACE_EVENTS
 from toolwright.adapters.store.sql.statements import Statements
@@ -24,6 +24,7 @@ from toolwright.core.journal import units
 from toolwright.core.journal.agent_effects import AGENT
 from toolwright.core.journal.retention import DroppedBytes, Prune, SweepThreads
 from toolwright.core.journal.rows import (
+    Append,
     Archive,
     Batch,
     Descendants,
@@ -87,6 +88,10 @@ def as_op(operation: Operation, sql: Statements) -> Op:
             row = EVENTS.values(sql.insert_event, "base")
             values = [row(event, 0) for event in events]
             return Op(sql.insert_event, values[0], None, values[1:])
+        case Append(thread_id=thread_id, first=first, messages=messages):
+            row = MESSAGES.values(sql.insert_message, "thread_id", "seq")
+            values = [row(message, thread_id, seq) for seq, message in enumerate(messages, first)]
+            return Op(sql.insert_message, values[0], None, values[1:])
         case Sweep(note=note, at=at):
             return Op(sql.retention.note, {"thread_id": note, "at": micros(at)})
         case _ if isinstance(operation, Described):

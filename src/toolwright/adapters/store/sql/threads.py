@@ -137,6 +137,8 @@ def _queued_text(queued: Sequence[QueuedCall]) -> str:
     return dumps([[call.name, call.arguments, call.within] for call in queued])
 
 
+_KEYED = sa.text("owner_key IS NOT NULL")
+
 threads = sa.Table(
     "threads",
     metadata,
@@ -166,6 +168,9 @@ threads = sa.Table(
     sa.Column("cut", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("compacted", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("hides", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("key", sa.Text),
+    sa.Column("owner_key", sa.Text),
+    sa.Index("threads_by_key", "owner_key", unique=True, sqlite_where=_KEYED, postgresql_where=_KEYED),
     sa.Index("threads_by_parent", "parent_id", "created_at"),
     sa.Index("threads_by_user", "user_id", "created_at"),
     sa.Index("threads_by_time", "created_at"),
@@ -267,7 +272,7 @@ def family_of(first: Any) -> Any:  # SQLAlchemy queries
     return family.union_all(sa.select(threads.c.id).join(family, threads.c.parent_id == family.c.id))
 
 
-THREADS = Mapping(threads, Thread)
+THREADS = Mapping(threads, Thread, derived={"owner_key": lambda thread: thread.owner_key})
 RUNS = Mapping(runs, Run)
 STEPS = Mapping(steps, Step)
 COMPACTIONS = Mapping(compactions, Compaction)
