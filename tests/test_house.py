@@ -79,6 +79,7 @@ PUBLIC_CLIENT = [
     "Call",
     "Client",
     "Compaction",
+    "Decision",
     "Entity",
     "Event",
     "File",

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import os
+import pwd
 
 from tests.cli.shell import Shell
 from tests.cli.test_runs import SERVE, begin, ended
 from tests.cli.test_serve import url_of
+from toolwright.client import Client
 
 APP = """
 from pathlib import Path
@@ -36,6 +39,13 @@ def listed(shell: Shell, *options: str) -> list[list[str]]:
     done = shell.run("calls", *options)
     assert done.returncode == 0
     return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+async def decisions(url: str, run_id: str) -> list[tuple[str, str, dict[str, str]]]:
+    async with Client(url) as client:
+        calls = await client.calls.list(status=["done", "resolved"], run_id=run_id)
+    decided = [each.decision for each in calls if each.decision is not None]
+    return [(each.action, each.door, each.by.model_dump()) for each in decided]
 
 
 def paid(shell: Shell) -> list[str]:
@@ -98,6 +108,9 @@ def test_calls_are_answered_beside_a_server(shell: Shell) -> None:
         assert awaited == "result"
         code, line = shell.refused("approve", call_id)
         assert (code, line) == (2, f"toolwright: The call {call_id} of 'ask' needs no approval.")
+        decided = asyncio.run(decisions(url, rejected))
+        user = pwd.getpwuid(os.getuid()).pw_name
+        assert decided == [("rejected", "cli", {"kind": "host", "id": user, "name": user})]
         assert listed(shell, "--run", asked) != []
     assert paid(shell) == ["Ann 3"]
 

@@ -104,7 +104,7 @@ def test_a_file_is_read_back() -> None:
 @pytest.mark.parametrize("run", [RUN, Run(id="r", thread_id="t", agent="a", created_at=NOW)])
 def test_a_run_is_read_back(run: Run) -> None:
     found = read(seen.Run, wired(ListedRun.of(run)))
-    assert_same(found, run, "steps")
+    assert_same(found, run, "steps", "decision", "decisions")
     assert (found.steps, found.over) == ((), False)
 
 
@@ -146,7 +146,8 @@ def test_a_call_is_read_back(result: JSON) -> None:
     )  # fmt: skip
     found = read(seen.Call, wired(seen.Call.of(call)))
     assert_same(found, call, "args", "visible", "space_id", "agent_entity_id", "resolved_at", "result",
-                "result_status", "result_truncated", "attachments", "approval", "approval_terms")  # fmt: skip
+                "result_status", "result_truncated", "attachments", "approval", "approval_terms", "decision",
+                "decisions")  # fmt: skip
     assert (found.approval, found.approval_terms) == (None, None)
     assert (found.result_status, found.result_truncated, found.attachments) == ("success", None, ())
     assert found.args == {"snake_case": {"camelCase": 1}}

@@ -10,9 +10,19 @@ from tests.play import AT, Drain, begun, change, committed, draft, dump, later, 
 from toolwright.core.journal.agent_effects import DropTimer, SetTimer
 from toolwright.core.journal.approvals import Approve, Refuse
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Result, Submit, Unit
+from toolwright.core.journal.units import (
+    CancelCall,
+    Committed,
+    Conflict,
+    Expire,
+    RequestCancel,
+    Result,
+    Submit,
+    Unit,
+)
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.call import Call, timer_of
+from toolwright.core.value import changed
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +58,50 @@ async def refused(store: Store, unit: Unit) -> None:
     before = await dump(store)
     assert await store.commit(unit) == Conflict(guard="call")
     assert await dump(store) == before
+
+
+DECISION: JSONObject = {
+    "action": "approved",
+    "by": {"kind": "person", "id": "ann", "name": None},
+    "door": "http",
+}
+
+
+async def test_a_decision_is_stored_with_what_it_decides_and_a_late_one_leaves_no_trace(store: Store):
+    _, call = await asked(store)
+    await committed(store, changed(approve(call.id), decisions=(DECISION,)))
+    row = await store.call(call.id)
+    assert row is not None and row.decisions == (DECISION,)
+    await refused(store, changed(approve(call.id), decisions=({**DECISION, "door": "console"},)))
+
+
+async def test_a_settled_call_has_all_of_its_decisions(store: Store):
+    drain = await begun(store)
+    call = drain.call(kind="external")
+    await drain.answer(call)
+    await drain.do(drain.unit(Result, changes=(change(call, "waiting"),)))
+    unit = settle(Submit, "th_1", call.id)
+    await committed(store, changed(unit, decisions=(DECISION, {**DECISION, "action": "submitted"})))
+    row = await store.call(call.id)
+    assert row is not None and [each["action"] for each in row.decisions] == ["approved", "submitted"]
+
+
+async def test_only_the_first_request_to_cancel_a_run_is_its_decision(store: Store):
+    drain = await begun(store)
+    for door in ("http", "console"):
+        unit = RequestCancel(
+            token=token(),
+            at=AT,
+            thread_id="th_1",
+            run_id=drain.run.id,
+            decisions=({**DECISION, "door": door},),
+        )
+        await committed(store, unit)
+    run = await store.run(drain.run.id)
+    assert run is not None and [each["door"] for each in run.decisions] == ["http"]
+    await drain.answer(drain.call())  # a worker's unit keeps what others have written
+    run = await store.run(drain.run.id)
+    assert run is not None and [each["door"] for each in run.decisions] == ["http"]
 
 
 async def test_it_waits_without_having_begun_and_is_not_offered(store: Store):

@@ -235,6 +235,8 @@ async def test_the_hosts_model_is_asked(revision: Revision) -> None:
     async with hosting(APP) as host, host.client(revision, sampling_callback=_model) as client:
         assert text_of(await client.call_tool("think", {})) == "deep: 42"
         [run] = await host.rt.runs.list()
+        [asked] = [each for each in await host.rt.calls.list(status=None, run_id=run.id) if each.parent_id]
+        assert [each["by"] for each in asked.decisions] == [{"kind": "host", "id": None, "name": None}]
         assert run.usage.input_tokens == 0
 
 
@@ -267,6 +269,9 @@ async def test_an_approval_is_asked_of_the_hosts_user(
     callback = answering(answer, seen=seen)
     async with hosting(APP) as host, host.client(revision, elicitation_callback=callback) as client:
         assert text in text_of(await client.call_tool("pay", {"amount": 5}))
+        [call] = await host.rt.app_calls.list(None, 10, 0)
+        [decision] = call.decisions
+        assert decision["door"] == "mcp" and decision["by"] == {"kind": "service", "id": None, "name": None}
     assert "'pay'" in seen[0].message and '"amount":5' in seen[0].message.replace(" ", "")
 
 

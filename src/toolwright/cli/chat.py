@@ -15,7 +15,7 @@ from rich.console import Console
 
 from toolwright.cli.loop import run
 from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
-from toolwright.cli.settings import declared, read_settings, the_app, warn_unknown_variables
+from toolwright.cli.settings import declared, operator, read_settings, the_app, warn_unknown_variables
 from toolwright.cli.view import ChatView, Lines, format_arguments
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.errors import AlreadyOver, CallExpired, InvalidRequest, NotFound, ToolwrightError
@@ -121,7 +121,7 @@ class Approvals:
             if answer is None:
                 continue
             try:
-                await self._runtime.calls.submit(call.run_id, call.id, answer)
+                await self._runtime.calls.submit(call.run_id, call.id, answer, by=operator())
                 return
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
@@ -177,7 +177,8 @@ class Questions:
             self._terminal.say(f"   {question['url']}")
         while True:
             try:
-                await self._runtime.calls.submit(call.run_id, call.id, await self._answer(question))
+                answer = await self._answer(question)
+                await self._runtime.calls.submit(call.run_id, call.id, answer, by=operator())
                 return
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
@@ -220,7 +221,7 @@ class WaitingCalls:
                 continue
             try:
                 result = await self._result(line, call, schema)
-                await self._runtime.calls.submit(call.run_id, call.id, result)
+                await self._runtime.calls.submit(call.run_id, call.id, result, by=operator())
                 return
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")

@@ -11,7 +11,7 @@ from typer import confirm
 
 from toolwright.cli.loop import run
 from toolwright.cli.output import Refusal, one_line, print_table, read_arguments, shown_url
-from toolwright.cli.settings import read_settings, the_app
+from toolwright.cli.settings import operator, read_settings, the_app
 from toolwright.core.errors import ThreadBusy
 from toolwright.core.journal.units import IDLE
 from toolwright.core.json_value import JSONObject
@@ -336,7 +336,7 @@ def cancel_run(run_id: str) -> None:
 
     async def ask() -> None:
         async with _runtime() as rt:
-            await rt.runs.cancel(run_id)
+            await rt.runs.cancel(run_id, by=operator())
 
     run(ask())
     print(
@@ -349,7 +349,7 @@ def retry_run(run_id: str) -> None:
 
     async def ask() -> None:
         async with _runtime() as rt:
-            await rt.runs.retry(run_id)
+            await rt.runs.retry(run_id, by=operator())
 
     run(ask())
     print(f"The run {run_id} was queued again. A process that executes runs continues it.")
@@ -385,7 +385,7 @@ def answer_call(
             call = await rt.calls.row(call_id)
             if call.approval is None:
                 raise Refusal(f"The call {call_id} of {call.name!r} needs no approval.")
-            await rt.calls.submit(call.run_id, call_id, answer)
+            await rt.calls.submit(call.run_id, call_id, answer, by=operator())
             return call
 
     call = run(submit())

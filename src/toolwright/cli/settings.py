@@ -1,12 +1,16 @@
 """Settings and apps of the commands. Raises `Refusal` for every error."""
 
 import logging
+import os
+import pwd
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from toolwright.cli.output import Refusal
 from toolwright.core.errors import DefinitionError
+from toolwright.core.threads.decision import Decider
 from toolwright.wiring.app import App
 from toolwright.wiring.config import ConfigApp, find_app
 from toolwright.wiring.settings import Settings, warning
@@ -20,6 +24,14 @@ def read_settings(**overrides: Any) -> Settings:  # values of any type: Settings
         return Settings(**overrides)
     except DefinitionError as error:
         raise Refusal(error.message) from error
+
+
+def operator() -> Decider:
+    """Return the user of this machine who has started the command, as one who decides."""
+    name = None
+    with suppress(KeyError):  # a container's user can have no name
+        name = pwd.getpwuid(os.getuid()).pw_name
+    return Decider(kind="host", door="cli", id=name, name=name)
 
 
 def warn_unknown_variables(environment: Iterable[str]) -> None:

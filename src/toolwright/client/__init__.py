@@ -6,6 +6,7 @@ from toolwright.client.worker import Worker
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.wire.agent import Agent, Block, Goal, InboxEvent, Memory, Passage, Plan
 from toolwright.wire.call import Call, Offer
+from toolwright.wire.decision import Decision
 from toolwright.wire.event import Event
 from toolwright.wire.message import File, Message, MessageCall, Sent
 from toolwright.wire.run import Run, SentPrompt, Step, StepEntry
@@ -20,6 +21,7 @@ __all__ = [
     "Call",
     "Client",
     "Compaction",
+    "Decision",
     "Entity",
     "Event",
     "File",

@@ -15,8 +15,10 @@ from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.json_value import NOT_WRITABLE, unwritable
 from toolwright.core.ports import Bus, Clock, Motor, NewId
 from toolwright.core.text import brief
+from toolwright.core.threads.decision import Decider
 from toolwright.core.value import Value, field
 
+LONGEST_DECIDER = 200  # characters of the id that an app gives for who decides
 _LARGEST = 2**63 - 1  # the largest number that every store can hold
 log = logging.getLogger("toolwright.runtime")
 
@@ -56,6 +58,16 @@ def by_text(name: str, value: str | None) -> str | None:
         refuse_object(name.removesuffix("_id"), value)
         raise invalid_value(name, NOT_WRITABLE)
     return value
+
+
+def read_decider(by: Decider | str | None) -> Decider:
+    """Return who decides. A text is what an app says. Raises `InvalidRequest` if it cannot be stored."""
+    if isinstance(by, Decider):
+        return by
+    by_text("by", by)
+    if by is not None and (not by.strip() or len(by) > LONGEST_DECIDER):
+        raise invalid_value("by", f"must be an id of 1 to {LONGEST_DECIDER} characters")
+    return Decider(kind="app", door="app", id=by)
 
 
 def by_choice(name: str, value: str | Sequence[str] | None, choices: Sequence[str]) -> None:

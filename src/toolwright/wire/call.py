@@ -14,6 +14,7 @@ from toolwright.core.spaces import CallShown, SpaceMessage
 from toolwright.core.threads.approval import terms_from_json, terms_to_json
 from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
+from toolwright.wire.decision import Decision, decisions_fields
 from toolwright.wire.message import Reference
 from toolwright.wire.rendering import ABSENT, COMPUTED, GIVEN, Absent, From, WrittenBy
 from toolwright.wire.result import attachment_to_json, is_cut, result_from_json, s3_result
@@ -104,7 +105,8 @@ class Call(Shape, title="CallShape"):
     and what the answer may contain. `result`, its status, its `attachments` and `resolved_at` are present after the
     call has been resolved. If `result_truncated` is true, `result` is the beginning of a result that was cut for the
     model; the last attachment has the whole, unless that was larger than a file can be. `parent_id` is the call that
-    made this one, through a prompt tool or a handler.
+    made this one, through a prompt tool or a handler. `decision` is who has approved, answered or cancelled it;
+    `decisions` are all of them if there are several, oldest first.
     """
 
     id: Annotated[str, wire_name("callId")]
@@ -129,6 +131,8 @@ class Call(Shape, title="CallShape"):
         tuple[Reference, ...], ABSENT, COMPUTED, documented_as(list[dict[str, JsonValue]] | None)
     ] = ()
     resolved_at: Annotated[Absent[datetime], COMPUTED] = None
+    decision: Annotated[Absent[Decision], COMPUTED] = None
+    decisions: Annotated[tuple[Decision, ...], ABSENT, COMPUTED] = ()
 
     @classmethod
     def of(cls, row: CallRow, **given: Any) -> JSONObject:
@@ -147,6 +151,8 @@ class Call(Shape, title="CallShape"):
             if result.attachments:
                 fields["attachments"] = [attachment_to_json(each) for each in result.attachments]
             fields["resolvedAt"] = None if row.completed_at is None else row.completed_at.isoformat()
+        if row.decisions:
+            fields |= decisions_fields(row.decisions, fields["args"])
         return fields
 
 

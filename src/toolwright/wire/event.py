@@ -1,6 +1,8 @@
 """Events on the wire: shape, JSON and size limit of recorded events and of events sent to followers (API §4)."""
 
+from collections.abc import Iterable
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, cast
 
 from pydantic import Field
@@ -8,6 +10,7 @@ from pydantic import Field
 from toolwright.core.json_value import JSON, JSONObject, dumps, surely_longer, utf8_size
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.compaction import Compaction, Measure
+from toolwright.core.threads.decision import Decider, decision
 from toolwright.core.threads.event import Event as EventRow
 from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.threads.message import Message
@@ -39,6 +42,7 @@ _KEPT_FIELDS = frozenset(
 )
 SURELY_SMALL = 400  # characters of text: below the limit in any escaping, with the other fields of a payload
 _LONGEST_FIELD = 50  # characters of a kept field: below the limit in any escaping, with all other kept fields
+_MOST_NAMES = 20
 _FEW = 50  # items: estimating the size of more items takes longer than serializing them
 _MANY = 2**62  # bytes: the estimate for values that are not counted
 
@@ -96,6 +100,8 @@ def _run_payload(run: Run) -> JSONObject:
     payload: JSONObject = {"runId": run.id, "status": run.status}
     if run.stop_reason is not None:
         payload["stopReason"] = run.stop_reason
+    if run.decisions and run.status in ("queued", "cancelled"):  # it was retried, or cancelled
+        payload["decision"] = run.decisions[-1]
     waiting = None if run.status == "running" else run.waiting
     if run.error is None and waiting is None:
         return payload
@@ -151,6 +157,35 @@ def _tool_payload(call_id: str, name: str, more: JSONObject | None) -> JSONObjec
     ids: JSONObject = {"streamId": call_id, "toolCallId": call_id, "toolName": name}
     payload = ids if more is None else {**ids, **more, **ids}
     return payload if len(name) < 100 and _is_short(more) else _bounded(payload)
+
+
+def approved_event(
+    call_id: str, name: str, approval: JSONObject, reason: str | None, *, edited: bool
+) -> EventDraft:
+    """Return the event `tool.approved {args?, reason?, decision}`; `args` are edited arguments.
+
+    If they are too large, the event has the decision without its arguments, and `truncated: true`.
+    """
+    more: JSONObject = {"decision": approval}
+    if edited:
+        more["args"] = approval.get("args")
+    if reason is not None:
+        more["reason"] = reason
+    if most_bytes(more) > MAX_PAYLOAD - SURELY_SMALL and _is_longer(
+        {**more, "toolName": name, "pad": "x" * 200}
+    ):
+        less = {part: each for part, each in approval.items() if part != "args"}
+        more = {"decision": less, "truncated": True}
+    return tool_event("tool.approved", call_id, name, more)
+
+
+def variables_event(request_id: str | None, names: Iterable[str], by: Decider, at: datetime) -> EventDraft:
+    """Return the event `variables.set {requestId?, names, decision}`: who has set variables, at most 20 names."""
+    listed: list[JSON] = [*islice(names, _MOST_NAMES)]
+    payload: JSONObject = {"names": listed, "decision": decision("set", by, at)}
+    return EventDraft(
+        "variables.set", payload if request_id is None else {"requestId": request_id, **payload}
+    )
 
 
 def mcp_held_event(server: str, tool: str) -> EventDraft:

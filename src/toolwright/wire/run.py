@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator
 
@@ -17,8 +17,9 @@ from toolwright.core.threads.run import Usage as UsageRow
 from toolwright.core.threads.state_report import is_report
 from toolwright.core.value import changed
 from toolwright.wire.call import arguments_json
+from toolwright.wire.decision import Decision, decisions_fields
 from toolwright.wire.message import Message as MessageShape
-from toolwright.wire.rendering import Absent, From, WrittenBy
+from toolwright.wire.rendering import ABSENT, COMPUTED, Absent, From, WrittenBy
 from toolwright.wire.shape import Json, JsonObject, Shape, documented_as, wire_name
 from toolwright.wire.thread import Compaction
 
@@ -131,6 +132,8 @@ def _waiting(run: RunRow) -> JSONObject | None:
 class ListedRun(Shape, title="RunShape"):
     """A run. `waiting` is present while it is suspended, with the reason.
 
+    `decision` is who has cancelled or retried it; `decisions` are all of them if there are several, oldest first.
+
     A person who does not own the run's thread gets only the fields of `RunProgress`.
     """
 
@@ -149,6 +152,13 @@ class ListedRun(Shape, title="RunShape"):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     waiting: Annotated[Absent[JsonObject], From(_waiting)] = None
+    decision: Annotated[Absent[Decision], COMPUTED] = None
+    decisions: Annotated[tuple[Decision, ...], ABSENT, COMPUTED] = ()
+
+    @classmethod
+    def of(cls, row: RunRow, **given: Any) -> JSONObject:
+        """Render a run."""
+        return super().of(row, **given) | decisions_fields(row.decisions)
 
     @property
     def over(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 import toolwright as tw
 from tests.kit import ran, send_to
 from toolwright import testing
+from toolwright.core.json_value import JSON
 from toolwright.core.threads.call import Call
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import SERVICE, Caller
@@ -25,6 +26,7 @@ from toolwright.web.console.pages.pending import (
 from toolwright.web.console.runs.timeline import RunDetail
 from toolwright.web.console.tool_ui.parts import facts_of_row
 from toolwright.web.console.visit import Visit
+from toolwright.web.console.widgets import decision_text
 
 pytestmark = pytest.mark.anyio
 
@@ -137,6 +139,23 @@ async def test_an_approval_in_a_persons_own_thread_is_counted_as_theirs_and_they
         [call] = (await read_page(visit, Filter())).calls
         assert (await facts_of_row(visit, call)).call.may_answer
         assert await answerers(visit_of(rt, SERVICE), call, None) == "the thread's user or a service"
+        by = visit.caller.through("console")
+        await rt.calls.submit(call.run_id, call.id, {"approved": True}, by=by)
+        facts = await facts_of_row(visit, await rt.calls.get(call.id))
+        assert [decision_text(each) for each in facts.decisions] == ["Approved by ada (console)"]
+
+
+@pytest.mark.parametrize(
+    ("by", "text"),
+    [
+        ({"kind": "service", "id": None, "name": None}, "Cancelled by the service (http)"),
+        ({"kind": "service", "id": "deploy", "name": "deploy"}, "Cancelled by the service deploy (http)"),
+        ({"kind": "person", "id": "ent_1", "name": None}, "Cancelled by ent_1 (http)"),
+        (None, "Cancelled by the None (http)"),
+    ],
+)
+def test_a_decision_is_shown_in_words(by: JSON, text: str) -> None:
+    assert decision_text({"action": "cancelled", "by": by, "door": "http"}) == text
 
 
 async def test_a_step_is_counted_from_when_its_model_was_asked() -> None:

@@ -4,19 +4,21 @@ from typing import Literal
 
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.units import Settle, Unit
+from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import EventDraft
 
 
 class Approve(Unit):
     """Approve a call that waits for an approval, before it expires, by one compare-and-set. Its run then continues.
 
-    `arguments` replace the call's own.
+    `arguments` replace the call's own, `decisions` its decisions.
     """
 
     thread_id: str
     call_id: str
     arguments: str | None
     event: EventDraft
+    decisions: tuple[JSONObject, ...] = ()
     effects: tuple[Effect, ...] = ()
 
 

@@ -124,20 +124,24 @@ class SetEnv(Unit):
     """Set or delete env values of a thread or a person from outside a run.
 
     For a thread it increments `posted`, so that a run in progress re-reads the values. A person must still exist: their
-    values are deleted with them. For a person `thread_id` is None, and `entity_id` identifies them.
+    values are deleted with them. For a person `thread_id` is None, and `entity_id` identifies them. Subscribers of a
+    thread, and of its run `run_id`, receive the events `told`.
     """
 
     thread_id: str | None
     entity_id: str | None = None
     env: tuple[EnvChange, ...]
     effects: tuple[Effect, ...] = ()
+    told: tuple[EventDraft, ...] = ()
+    run_id: str | None = None
 
 
 class RequestCancel(Unit):
-    """Request the cancellation of an open run. Wakes the thread."""
+    """Request the cancellation of an open run. Wakes the thread. The first request sets the run's `decisions`."""
 
     thread_id: str
     run_id: str
+    decisions: tuple[JSONObject, ...] = ()
 
 
 class Reseal(Unit):
@@ -159,13 +163,14 @@ class RetryRun(Unit):
     thread_id: str
     run_id: str
     queued: EventDraft
+    decisions: tuple[JSONObject, ...] = ()
 
 
 class Settle(Unit):
     """Settle an open call from outside its run, by one compare-and-set on its status.
 
     The result of a call that waits inline is left to its run, which is woken. A pending call becomes the inbox event
-    `notice`.
+    `notice`. `decisions` replace those of the call, unless there are none.
     """
 
     thread_id: str
@@ -175,6 +180,7 @@ class Settle(Unit):
     event: EventDraft
     files: tuple[FileChange, ...] = ()
     effects: tuple[Effect, ...] = ()
+    decisions: tuple[JSONObject, ...] = ()
 
     @property
     def outcome(self) -> Literal["resolved", "expired", "cancelled"]:

@@ -6,6 +6,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.text import quantity
+from toolwright.core.threads.decision import hash_of
 from toolwright.core.value import Value
 
 ApprovalState: TypeAlias = Literal["asked", "approved", "edited"]
@@ -20,7 +21,7 @@ class Terms(Value):
 
     `by` is who may answer, `seconds` the time limit, or None for no limit. `edit` and `reason` allow answers with
     changed arguments, or with a reason. `schema` validates changed arguments; it is None if they are validated when the
-    call starts.
+    call starts. `definition` is the hash of the tool's definition that the approval is for, None for older calls.
     """
 
     by: str | tuple[str, ...] = "anyone"
@@ -28,6 +29,7 @@ class Terms(Value):
     edit: bool = True
     reason: bool = True
     schema: JSONObject | None = None
+    definition: str | None = None
 
 
 class ApprovalAnswer(Value):
@@ -46,6 +48,8 @@ def terms_to_json(terms: Terms) -> JSONObject:
         fields["seconds"] = terms.seconds
     if terms.schema is not None:
         fields["schema"] = terms.schema
+    if terms.definition is not None:
+        fields["definition"] = terms.definition
     return fields
 
 
@@ -54,13 +58,21 @@ def terms_from_json(fields: JSONObject | None) -> Terms:
     if not fields:
         return Terms()
     by, seconds, schema = fields.get("by"), fields.get("seconds"), fields.get("schema")
+    definition = fields.get("definition")
     return Terms(
         by=tuple([str(each) for each in by]) if isinstance(by, list) else str(by),
         seconds=seconds if isinstance(seconds, int | float) else None,
         edit=fields.get("edit") is True,
         reason=fields.get("reason") is True,
         schema=schema if isinstance(schema, dict) else None,
+        definition=definition if isinstance(definition, str) else None,
     )
+
+
+def hash_of_terms(stored: JSONObject | None) -> str:
+    """Return a hash of a call's stored terms, except the schema and the hash of the definition."""
+    told = {name: each for name, each in (stored or {}).items() if name not in ("schema", "definition")}
+    return hash_of(told)
 
 
 def is_answer(result: JSON | ToolResult) -> bool:

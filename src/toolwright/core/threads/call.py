@@ -59,7 +59,8 @@ class Call(Record):
     shown in `space_id`, if the thread had an active space. `worker` has claimed it until `leased_until`. After that it
     is available again only if it is `repeatable` (D25). `parent_id` is the call that made this one, through a prompt
     tool or `invoke_tool`. A call that needs an `approval` waits for it before it starts, on its `terms`. Once approved,
-    it is `created` again, with the approved arguments.
+    it is `created` again, with the approved arguments. `decisions` are those of people, services and the app about it,
+    oldest first.
     """
 
     STORED = Stored(key=("id",), owner="thread_id")
@@ -88,6 +89,7 @@ class Call(Record):
     parent_id: str | None = None
     approval: ApprovalState | None = None
     terms: JSONObject | None = None
+    decisions: tuple[JSONObject, ...] = ()
     created_at: datetime
     started_at: datetime | None = None
     completed_at: datetime | None = None

@@ -12,7 +12,7 @@ from toolwright.core.value import Value
 
 EventType: TypeAlias = Literal[
     "run.queued", "run.started", "run.waiting", "run.completed", "run.failed", "run.cancelled", "run.skipped",
-    "step.started", "step.done", "variables.required", "subagent.created", "subagent.finished",
+    "step.started", "step.done", "variables.required", "variables.set", "subagent.created", "subagent.finished",
     "message", "message.delta", "message.reasoning", "message_updated", "message_deleted",
     "reaction_added", "reaction_removed",
     "tool.started", "tool.streaming", "tool.progress", "tool.done", "tool.error", "tool.call", "tool.held",

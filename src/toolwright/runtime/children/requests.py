@@ -13,6 +13,7 @@ from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import Apply, Committed, Conflict, SetEnv
 from toolwright.core.ports import Clock, NewId
+from toolwright.core.threads.decision import Decider
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
@@ -22,9 +23,9 @@ from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.children.child import ChildStart, NewChildRows, birth_from_json
 from toolwright.runtime.env import Environment
-from toolwright.runtime.journal import Services, by_id, can_be_id, refuse_object
+from toolwright.runtime.journal import Services, by_id, can_be_id, read_decider, refuse_object
 from toolwright.runtime.threads.thread_tree import Lineages
-from toolwright.wire.event import subagent_event
+from toolwright.wire.event import subagent_event, variables_event
 
 LOOK_AGAIN = 1.0  # seconds until this process checks again whether it drives the journal
 BATCH = 100
@@ -91,18 +92,22 @@ class Requests(Carried):
         requests = await self._store.children.requests(thread_id)
         return [each for each in requests if not self._is_over(each)]
 
-    async def answer(self, thread_id: str, request_id: str, env: EnvInput) -> FulfilledRequest:
+    async def answer(
+        self, thread_id: str, request_id: str, env: EnvInput, *, by: Decider | str | None = None
+    ) -> FulfilledRequest:
         """Set values. Once none is missing any more, the run continues or the child starts.
 
-        Raises `VariablesRequired` with the names that are still missing: the given values are stored, and the request
-        stays open. Raises `InvalidRequest` for a name that was not requested, `NoRoom` at the maximum number of
-        children, or `CannotSeal` for a secret without encryption keys: nothing is stored then.
+        `by` is who sets them, which the event `variables.set` has as what your code says. Raises `VariablesRequired`
+        with the names that are still missing: the given values are stored, and the request stays open. Raises
+        `InvalidRequest` for a name that was not requested, `NoRoom` at the maximum number of children, or `CannotSeal`
+        for a secret without encryption keys: nothing is stored then.
         """
+        decider = read_decider(by)
         request, thread = await self._open(thread_id, request_id)
         values = _read(request, env)
         rows = self._rows(request, values)
         missing = await self._missing(request, thread, rows)
-        if not await self._commit(request, thread, rows, missing):
+        if not await self._commit(request, thread, rows, missing, decider):
             raise _no_request(request_id)
         if missing:
             # another request can have set the rest in the meantime
@@ -110,7 +115,9 @@ class Requests(Carried):
             if missing:
                 names = [*_names(missing)]
                 raise VariablesRequired(f"Values are still missing: {', '.join(map(repr, names))}.", names)
-            await self._commit(request, thread, (), ())  # if it is refused, another process has done it
+            await self._commit(
+                request, thread, (), (), decider
+            )  # if it is refused, another process has done it
         birth = self._birth(request)
         child_id = None if birth is None else birth.thread_id
         self._motor.wake(child_id or thread.id)
@@ -206,6 +213,7 @@ class Requests(Carried):
         thread: Thread,
         rows: Sequence[EnvRow],
         missing: Sequence[Variable],
+        by: Decider,
     ) -> bool:
         """Commit the values in one unit; if none is missing, together with the end of the request.
 
@@ -224,12 +232,16 @@ class Requests(Carried):
                 "subagent.created", birth.thread_id, birth.name, birth.agent_id, "running"
             )
             effects.append(changed(born, told=created))
+        now = self._clock.now()
+        told = variables_event(request.id, [row.name for row in rows], by, now)
         unit = SetEnv(
             token=self._new_id("unit"),
-            at=self._clock.now(),
+            at=now,
             thread_id=thread.id,
             env=tuple([_put(row) for row in rows]),
             effects=tuple(effects),
+            told=(told,) if rows else (),
+            run_id=thread.run_id,
         )
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict) and answer.guard == "child_limit":

@@ -354,6 +354,11 @@ class RunContext(RunRecord):
         self.put_call(call)
         return call
 
+    async def decisions(self) -> tuple[JSONObject, ...]:
+        """Return who has decided about the run, such as who cancels it."""
+        run = await self.retry_until_available(lambda: self._store.run(self.run.id))
+        return () if run is None else run.decisions
+
     async def check_cancel(self) -> None:
         """Read whether the run was asked to cancel."""
         run = await self._store.run(self.run.id)

@@ -12,6 +12,7 @@ from toolwright.core.journal.units import Committed, CreateThread
 from toolwright.core.ports import Cipher, Follower
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call, CallStatus
+from toolwright.core.threads.decision import Decider
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.toolset import Toolset
@@ -135,13 +136,13 @@ class AppCalls:
         """Return the result of the call, or None if it has none yet."""
         return None if call.result is None else result_from_json(call.result)
 
-    async def cancel(self, call: Call | AppCall) -> None:
-        """Cancel the call, whatever executes it. A finished call is not changed."""
+    async def cancel(self, call: Call | AppCall, *, by: Decider | None = None) -> None:
+        """Cancel the call, whatever executes it. A finished call is not changed. `by` is who cancels it."""
         with suppress(RunOver, NotFound):
-            await self._runs.cancel(call.run_id)
+            await self._runs.cancel(call.run_id, by=by)
             return
         with suppress(NotFound, AlreadyOver, CallResolved, CallCancelled):
-            await self._calls.cancel(call.id)
+            await self._calls.cancel(call.id, by=by)
 
 
 class CallWatch:

@@ -29,6 +29,7 @@ from toolwright.core.text import quantity, sentence
 from toolwright.core.threads.approval import (
     ApprovalAnswer,
     Terms,
+    hash_of_terms,
     is_answer,
     read_approval,
     refused,
@@ -36,6 +37,7 @@ from toolwright.core.threads.approval import (
     unanswered,
 )
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
+from toolwright.core.threads.decision import Action, Decider, decision
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -53,10 +55,11 @@ from toolwright.runtime.journal import (
     by_text,
     can_be_id,
     page,
+    read_decider,
     refuse_object,
 )
 from toolwright.runtime.threads.thread_tree import Lineages
-from toolwright.wire.event import MAX_PAYLOAD, outcome_event, tool_event
+from toolwright.wire.event import approved_event, outcome_event
 from toolwright.wire.result import error_object, is_cut, result_to_json
 
 S = TypeVar("S", bound=units.Settle)
@@ -73,13 +76,15 @@ LONGEST_NAME = 200  # characters of a worker's name
 class Settling:
     """The facts of a settling unit in addition to the call.
 
-    `depth` is that of the call's run in a chain of agents, `shown` the effects on its message in a space.
+    `depth` is that of the call's run in a chain of agents, `shown` the effects on its message in a space, `decisions`
+    are those about the call, unless no one has decided.
     """
 
     token: str
     at: datetime
     depth: int = 0
     shown: Sequence[Effect] = ()
+    decisions: tuple[JSONObject, ...] = ()
 
 
 def settlement(
@@ -96,6 +101,7 @@ def settlement(
         notice=late_result(call, outcome, settling.depth, settling.at),
         files=tuple(files),
         effects=(*settling.shown, *dropped_timers(call)),
+        decisions=settling.decisions,
     )
 
 
@@ -153,20 +159,38 @@ def _validated(call: Call, schema: JSONObject | None, arguments: JSONObject, too
     return None if json.loads(written) == json.loads(call.arguments or "{}") else written
 
 
-def approval(call: Call, answer: ApprovalAnswer, arguments: str | None, token: str, at: datetime) -> Approve:
+def decided(
+    call: Call, action: Action, by: Decider, at: datetime, arguments: str | None = None
+) -> tuple[JSONObject, ...]:
+    """Return the call's decisions with this one. An approval is about these arguments, or about the call's own."""
+    if action == "approved" or call.awaits_approval:
+        terms = terms_from_json(call.terms)
+        new = decision(
+            action,
+            by,
+            at,
+            arguments=call.arguments if arguments is None else arguments,
+            definition=terms.definition,
+            terms=hash_of_terms(call.terms),
+        )
+    else:
+        new = decision(action, by, at)
+    return (*call.decisions, new)
+
+
+def approval(
+    call: Call, answer: ApprovalAnswer, arguments: str | None, by: Decider, token: str, at: datetime
+) -> Approve:
     """Return the unit that approves the call, with the edited arguments if there are any."""
-    details: JSONObject = {}
-    if arguments is not None and len(arguments) <= MAX_PAYLOAD:  # longer arguments are read with the call
-        details["args"] = json.loads(arguments)
-    if answer.reason is not None:
-        details["reason"] = answer.reason
+    decisions = decided(call, "approved", by, at, arguments)
     return Approve(
         token=token,
         at=at,
         thread_id=call.thread_id,
         call_id=call.id,
         arguments=arguments,
-        event=tool_event("tool.approved", call.id, call.name, details),
+        event=approved_event(call.id, call.name, decisions[-1], answer.reason, edited=arguments is not None),
+        decisions=decisions,
         effects=dropped_timers(call),
     )
 
@@ -248,16 +272,18 @@ class PendingCalls(Carried):
         result: JSON | ToolResult,
         may: Callable[[Call], Awaitable[None]] | None = None,
         *,
-        by: str | None = None,
+        by: Decider | str | None = None,
     ) -> Literal["inline", "inbox"]:
         """Submit a result. Return whether it is delivered to the waiting run (`inline`) or to the agent's `inbox`.
 
         Any JSON value is a result, including null, false and 0. A call that waits for an approval is answered with
         `{approved, args?, reason?}`. `may` raises if the caller may not answer the call as it is; if the call has
-        changed by then, the answer is rejected. `by` is the person that answers: secrets are redacted from the results
-        of services only, not from what people write. Raises `NotFound`, `Forbidden` (a call of another run),
-        `CallResolved`, `CallExpired`, `CallCancelled`, `InvalidRequest` for an invalid answer to a question, and
-        `AlreadyOver` if no agent is left to read it; nothing has changed then.
+        changed by then, the answer is rejected. `by` is who answers, such as the id of a user: the call records it as
+        what your code says, and the answer is stored as written. Without it, secrets are redacted from results.
+
+        Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired`, `CallCancelled`,
+        `InvalidRequest` for an invalid answer to a question, and `AlreadyOver` if no agent is left to read it; nothing
+        has changed then.
         """
         refuse_object("run", run_id)
         refuse_object("call", call_id)
@@ -270,29 +296,31 @@ class PendingCalls(Carried):
         if call.run_id != run_id:
             raise errors.Forbidden("This tool call belongs to another run.")
         run, thread = scope.run, await self._checked_thread(call, scope.thread)
+        decider = read_decider(by)
         outcome = result if isinstance(result, ToolResult) else ToolResult.ok(result)
         await in_thread_if_large(outcome.result, plain, outcome.result)
         agent = await self._agent_of(call, thread, run)
         if call.awaits_approval:
-            await self._answer(call, run, outcome, agent)
+            await self._answer(call, run, outcome, agent, decider)
             return "inline"
         if _was_approved(call) and (call.status not in OPEN or is_answer(outcome)):
             raise errors.CallResolved(APPROVED)
         question = question_of(call)
         if question is not None and outcome.status == "success":
             read_answer(question, outcome.result, self._forms.model(call, question))
-        if question is None and by is None:
+        is_written = isinstance(by, str) or decider.kind == "person"
+        if question is None and not is_written:
             env = await self._lineages.env(thread, agent, scope.env)
             outcome = await redacted(env.redactor, outcome)
-        return await self._submit(units.Submit, call, run, self._files.recordable(outcome))
+        return await self._submit(units.Submit, call, run, self._files.recordable(outcome), decider)
 
     async def _submit(
-        self, kind: type[units.Settle], call: Call, run: Run | None, outcome: ToolResult
+        self, kind: type[units.Settle], call: Call, run: Run | None, outcome: ToolResult, by: Decider
     ) -> Literal["inline", "inbox"]:
         stored = await self._files.store(outcome.attachments)
         async with self._files.turn(call.thread_id, stored):
             while True:
-                unit = await self._submission(kind, call, run, outcome, stored)
+                unit = await self._submission(kind, call, run, outcome, stored, by)
                 answer = await self._store.commit(unit)
                 if not isinstance(answer, units.Conflict):
                     self._over(call, outcome.status, answer)
@@ -302,28 +330,30 @@ class PendingCalls(Carried):
                     raise _too_late(kind, await self.row(call.id))
 
     async def _answer(
-        self, call: Call, run: Run | None, outcome: ToolResult, agent: ActiveAgent | None
+        self, call: Call, run: Run | None, outcome: ToolResult, agent: ActiveAgent | None, by: Decider
     ) -> None:
         """Approve or reject a call of the agent that waits for an approval."""
         terms = terms_from_json(call.terms)
         answer = read_approval(terms, outcome)
         if not answer.approved:
-            await self._submit(Refuse, call, run, refused(answer.reason))
+            await self._submit(Refuse, call, run, refused(answer.reason), by)
             return
         arguments = await edited_arguments(call, terms, answer, _tool_of(call, agent))
-        unit = approval(call, answer, arguments, self._new_id("unit"), self._clock.now())
+        unit = approval(call, answer, arguments, by, self._new_id("unit"), self._clock.now())
         if isinstance(await self._store.commit(unit), units.Conflict):
             raise _too_late(Approve, await self.row(call.id))
         self._motor.wake(call.thread_id)
 
-    async def cancel(self, call_id: str) -> Call:
+    async def cancel(self, call_id: str, *, by: Decider | str | None = None) -> Call:
         """Cancel an open call, so that the agent reads the error `Tool call cancelled`. Return the cancelled call.
 
-        Raises `NotFound` for a call that is not pending, and `AlreadyOver`, `CallResolved` or `CallCancelled`.
+        `by` is who cancels it, as in `submit`. Raises `NotFound` for a call that is not pending, and `AlreadyOver`,
+        `CallResolved` or `CallCancelled`.
         """
+        decider = read_decider(by)
         call = await self.row(call_id)
         run = await self._store.run(call.run_id)
-        settling = await self._settling(call, run, CALL_CANCELLED, self._clock.now())
+        settling = await self._settling(call, run, CALL_CANCELLED, self._clock.now(), ("cancelled", decider))
         unit = settlement(units.CancelCall, call, CALL_CANCELLED, settling)
         answer = await self._store.commit(unit)
         if isinstance(answer, units.Conflict):
@@ -403,6 +433,7 @@ class PendingCalls(Carried):
         run: Run | None,
         outcome: ToolResult,
         stored: Sequence[AttachmentRef | StoredAttachment],
+        by: Decider,
     ) -> S:
         now, files = self._clock.now(), tuple[FileChange, ...]()
         if stored or self._files.too_long(outcome):
@@ -411,10 +442,19 @@ class PendingCalls(Carried):
             outcome = changed(outcome, attachments=refs)
             outcome = await self._files.within_limit(call.thread_id, drafts, outcome, call.name)
             files = drafts.changes
-        return settlement(kind, call, outcome, await self._settling(call, run, outcome, now), files)
+        action: Action = "rejected" if kind is Refuse else "submitted"
+        settling = await self._settling(call, run, outcome, now, (action, by))
+        return settlement(kind, call, outcome, settling, files)
 
-    async def _settling(self, call: Call, run: Run | None, outcome: ToolResult, at: datetime) -> Settling:
-        """Return the other facts of the settling unit: the depth of the call's run, and its message in a space."""
+    async def _settling(
+        self,
+        call: Call,
+        run: Run | None,
+        outcome: ToolResult,
+        at: datetime,
+        who: tuple[Action, Decider] | None = None,
+    ) -> Settling:
+        """Return the other facts of the settling unit: depth of the call's run, message in a space, who decides."""
         agent = None if call.agent is None or call.space_id is None else await self._agents.usable(call.agent)
         author = None if agent is None else entity_of(agent.agent)
         source = Source(thread_id=call.thread_id, run_id=call.run_id, agent=call.agent)
@@ -423,6 +463,7 @@ class PendingCalls(Carried):
             at=at,
             depth=0 if run is None else run.chain_depth,
             shown=result_message(call, outcome, author, source),
+            decisions=() if who is None else decided(call, *who, at),
         )
 
 

@@ -156,6 +156,8 @@ class RunEnds:
         self, context: RunContext, changes: Changes, run: Run, end: End
     ) -> tuple[Changes, Run]:
         """Return the changes and the run's row that end the run, with the effects on other threads."""
+        if end.status == "cancelled":
+            run = changed(run, decisions=await context.decisions())
         all_changes, over = finish(context, changes, run, end)
         await self.add_family_effects(context, all_changes, over, terminated=end.terminated)
         return all_changes, over

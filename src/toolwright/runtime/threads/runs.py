@@ -14,13 +14,14 @@ from toolwright.core.limits import ALL_ROWS
 from toolwright.core.ports import Follower
 from toolwright.core.state.state import question_of
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.decision import Decider, decision
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import OVER, Run, RunStatus, Step
 from toolwright.core.value import Value, changed
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.carried import Carried
-from toolwright.runtime.journal import Services, by_choice, by_id, by_text, page
+from toolwright.runtime.journal import Services, by_choice, by_id, by_text, page, read_decider
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import is_own
 from toolwright.runtime.threads.results import PAGE, RunResults
@@ -185,23 +186,30 @@ class Runs(Carried):
                 await follower.next(LOOK_AGAIN if self._motor.is_only_driver else LOOK_ABROAD)
             return run
 
-    async def cancel(self, run_id: str) -> Run:
-        """Request the cancellation of the run; `wait` for it to be `cancelled`. Raises `RunOver` if it has ended."""
-        run = await self.get(run_id)
+    async def cancel(self, run_id: str, *, by: Decider | str | None = None) -> Run:
+        """Request the cancellation of the run; `wait` for it to be `cancelled`. Raises `RunOver` if it has ended.
+
+        `by` is who cancels it, which the run records as what your code says.
+        """
+        run, now = await self.get(run_id), self._clock.now()
         unit = RequestCancel(
-            token=self._new_id("unit"), at=self._clock.now(), thread_id=run.thread_id, run_id=run_id
+            token=self._new_id("unit"),
+            at=now,
+            thread_id=run.thread_id,
+            run_id=run_id,
+            decisions=(*run.decisions, decision("cancelled", read_decider(by), now)),
         )
         if isinstance(await self._store.commit(unit), Conflict):
             raise RunOver(f"The run {run_id!r} has already finished.")
         self._motor.wake(run.thread_id)
         return await self.get(run_id)
 
-    async def retry(self, run_id: str) -> Run:
+    async def retry(self, run_id: str, *, by: Decider | str | None = None) -> Run:
         """Continue a failed run from its last commit, with the current configuration of its agent.
 
-        Raises `NotFailed` for a run that has not failed, or whose inbox events are retried one by one, `RunOver` if its
-        thread has a later run, `ThreadBusy` while a run is open in the thread, `ThreadTerminated` if the thread's
-        session has ended.
+        `by` is who retries it, as in `cancel`. Raises `NotFailed` for a run that has not failed, or whose inbox events
+        are retried one by one, `RunOver` if its thread has a later run, `ThreadBusy` while a run is open in the thread,
+        `ThreadTerminated` if the thread's session has ended.
         """
         run = await self.get(run_id)
         if run.status != "failed":
@@ -211,18 +219,24 @@ class Runs(Carried):
             raise NotFailed(
                 f"The run {run_id!r} has read inbox events only. Retry those events in the inbox of its agent."
             )
+        now = self._clock.now()
+        decisions = (*run.decisions, decision("retried", read_decider(by), now))
+        queued = changed(
+            run, status="queued", error=None, error_code=None, completed_at=None, decisions=decisions
+        )
         unit = RetryRun(
             token=self._new_id("unit"),
-            at=self._clock.now(),
+            at=now,
             thread_id=run.thread_id,
             run_id=run_id,
-            queued=run_event(changed(run, status="queued", error=None, error_code=None, completed_at=None)),
+            queued=run_event(queued),
+            decisions=decisions,
         )
         answer = await self._store.commit(unit)
         if isinstance(answer, Conflict):
-            now = await self.get(run_id)
-            if now.status != "failed":  # another retry was faster
-                raise _not_failed(now)
+            current = await self.get(run_id)
+            if current.status != "failed":  # another retry was faster
+                raise _not_failed(current)
             raise _not_retried(run, answer.guard)
         self._motor.wake(run.thread_id)
         return await self.get(run_id)

@@ -29,6 +29,7 @@ from toolwright.core.limits import MAX_MESSAGE, MAX_NAME, MAX_SUMMARY, MOST_PINN
 from toolwright.core.results import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
+from toolwright.core.threads.decision import Decider
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
@@ -39,14 +40,14 @@ from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper, StoredFiles
-from toolwright.runtime.journal import Services, by_id, by_kind, by_text, page
+from toolwright.runtime.journal import Services, by_id, by_kind, by_text, page, read_decider
 from toolwright.runtime.threads.creation import Creation, check_texts
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.runtime.threads.events import RunStreams
 from toolwright.runtime.threads.inbox import kept_ref
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.thread_tree import Lineages, first_run
-from toolwright.wire.event import run_event
+from toolwright.wire.event import run_event, variables_event
 from toolwright.wire.text import is_title
 
 CANCEL_PATIENCE = 15.0  # seconds; a cancelled run ends within ten
@@ -133,18 +134,23 @@ class Threads(Carried):
         rows = await self._store.env_of(thread_id)
         return {row.name: row.type for row in rows if row.kind == "env"}
 
-    async def set_env(self, thread_id: str, env: EnvInput) -> Mapping[str, EnvType]:
+    async def set_env(
+        self, thread_id: str, env: EnvInput, *, by: Decider | str | None = None
+    ) -> Mapping[str, EnvType]:
         """Set variables of the thread, or delete them with None. Return the resulting names.
 
-        Plain text has the type that the thread's agent declares, or is a secret if it declares none. A run in progress
-        uses the values from its next call on. Raises `CannotSeal` for a secret if no keys are configured.
+        `by` is who sets them, which the event `variables.set` tells. Plain text has the type that the thread's agent
+        declares, or is a secret if it declares none. A run in progress uses the values from its next call on. Raises
+        `CannotSeal` for a secret if no keys are configured.
         """
         thread = await self.get(thread_id)
         agent = await self._agents.usable(thread.answering)
         values, now = (SECRETS if agent is None else agent.types).read(env), self._clock.now()
         changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in values.items()])
         unit = units.SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
-        if isinstance(await self._store.commit(unit), units.Conflict):
+        told = (variables_event(None, values, read_decider(by), now),)
+        answer = await self._store.commit(changed(unit, told=told, run_id=thread.run_id))
+        if isinstance(answer, units.Conflict):
             raise NotFound(f"There is no thread {thread_id!r}.")
         self._motor.wake(thread_id)
         return await self.env(thread_id)
@@ -477,12 +483,12 @@ class Threads(Carried):
         """
         await self._deletion.delete(thread_id, cancel=cancel)
 
-    async def cancel(self, thread_id: str) -> Run:
-        """Request the cancellation of the thread's open run. Raises `NotFound` if there is none."""
+    async def cancel(self, thread_id: str, *, by: Decider | str | None = None) -> Run:
+        """Request the cancellation of the thread's open run, as `runs.cancel`. Raises `NotFound` if there is none."""
         thread = await self.get(thread_id)
         if thread.run_id is None:
             raise NotFound(f"No run is in progress in the thread {thread_id!r}.")
-        return await self._runs.cancel(thread.run_id)
+        return await self._runs.cancel(thread.run_id, by=by)
 
 
 def _invalid_value(path: str, error: str, message: str | None = None) -> InvalidRequest:

@@ -17,6 +17,7 @@ from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.spaces import Entity
+from toolwright.core.threads.decision import Decider, Door
 from toolwright.core.tools.http.addresses import is_loopback
 from toolwright.wire.message import FOR_PEOPLE, FOR_SERVICES, Presentation
 
@@ -167,6 +168,12 @@ class Caller:
                 f"The key {self.name!r} may only {_MAY[self.scope]}: this needs a key with the scope {needed!r}."
             )
 
+    def through(self, door: Door) -> Decider:
+        """Return the caller as one who decides through that door."""
+        if self.kind == "service":
+            return Decider(kind="service", door=door, id=self.name, name=self.name)
+        return Decider(kind="person", door=door, id=self.entity_id, name=self.name or self.external_id)
+
     @property
     def user_ids(self) -> tuple[str, ...]:
         """Values of `userId` of the caller's threads. Empty for a service."""
@@ -203,6 +210,7 @@ def person(
         kind="person",
         entity_id=entity.id,
         external_id=entity.external_id,
+        name=entity.display_name,
         until=until,
         claims=dict(claims or {}),
     )

@@ -100,7 +100,8 @@ class VariablesForm:
     async def _answer(self, entered: Mapping[str, str]) -> None:
         await self._visit.permits.request(self._visit.caller, self._thread_id, self._request_id)
         try:
-            await self._visit.runtime.requests.answer(self._thread_id, self._request_id, entered)
+            by = self._visit.caller.through("console")
+            await self._visit.runtime.requests.answer(self._thread_id, self._request_id, entered, by=by)
         except (VariablesRequired, NotFound):  # the values are stored, or the request has ended
             await self.refresh()
             raise

@@ -296,6 +296,7 @@ class ToolTester:
         self._visit = visit
         self._tool = tool
         self._agent_id = agent_id
+        self._by = visit.caller.through("console")
         self._drawn_state: object = None
         self._calls = 0
         self._arguments: JSONObject = {}
@@ -406,7 +407,7 @@ class ToolTester:
 
     async def _give(self, call: Call, entered: Mapping[str, str]) -> None:
         async def go() -> None:
-            await self._visit.runtime.threads.set_env(call.thread_id, entered)
+            await self._visit.runtime.threads.set_env(call.thread_id, entered, by=self._by)
             self._begin(self._arguments, call)
 
         await self._visit.act(go())
@@ -414,9 +415,9 @@ class ToolTester:
     async def _cancel(self, call: Call) -> None:
         runtime = self._visit.runtime
         if call.status in OPEN:  # the person asked is notified, and the run continues until it ends
-            await self._visit.act(runtime.calls.cancel(call.id), "Cancelled.")
+            await self._visit.act(runtime.calls.cancel(call.id, by=self._by), "Cancelled.")
         else:
-            await self._visit.act(runtime.app_calls.cancel(call_of(call)), "Cancelled.")
+            await self._visit.act(runtime.app_calls.cancel(call_of(call), by=self._by), "Cancelled.")
 
 
 def _is_missing_values(result: ToolResult | None) -> bool:

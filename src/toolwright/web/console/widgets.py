@@ -1,7 +1,8 @@
 """Widgets of the console's pages. External data in them is text, never markup."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -10,7 +11,7 @@ from nicegui import ui
 from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.text import brief
 from toolwright.web.console.components.elements import Prose
 
@@ -67,6 +68,26 @@ def when(instant: datetime, classes: str = "quiet") -> TextElement:
     element = plain_text(f"{instant:%Y-%m-%d %H:%M} UTC", "time", classes)
     element.props["datetime"] = instant.isoformat()
     return element
+
+
+def draw_decisions(decisions: Sequence[JSONObject]) -> None:
+    """Render who has decided about a call or a run, when and through which door, a line each."""
+    for each in decisions:
+        with box("div", "row small decision"):
+            plain_text(decision_text(each), "span", "quiet")
+            with suppress(ValueError):
+                when(datetime.fromisoformat(str(each.get("at"))))
+
+
+def decision_text(decision: JSONObject) -> str:
+    """Return a decision in words, such as `Approved by Ada (console)`."""
+    by = decision.get("by")
+    who = by if isinstance(by, dict) else {}
+    kind, name = str(who.get("kind")), who.get("name") or who.get("id")
+    label = "" if not isinstance(name, str) else f" {brief(name, 100)}"
+    named = label.strip() if kind == "person" and label else f"the {kind}{label}"
+    door = "" if kind == "app" else f" ({decision.get('door')})"
+    return f"{str(decision.get('action')).capitalize()} by {named}{door}"
 
 
 def nothing(title: str, hint: str = "") -> None:

@@ -12,6 +12,7 @@ from toolwright.core.errors import NotFound, ToolwrightError
 from toolwright.core.json_value import JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import OPEN, Call, is_over
+from toolwright.core.threads.decision import Decider
 from toolwright.core.tools.pipeline import timed_out
 from toolwright.core.tools.tool import OUTSIDE_TIMEOUT, Tool
 from toolwright.core.value import changed
@@ -64,7 +65,9 @@ class ToolCalls:
                 return await self._followed(context, tool, call, watch, params.input_responses)
             except asyncio.CancelledError:
                 # In a background task, because this one is cancelled and must not wait.
-                self._parts.begin(_cancel(app_calls, call, making))
+                self._parts.begin(
+                    _cancel(app_calls, call, making, self._parts.caller(context).through("mcp"))
+                )
                 raise
 
     async def read(self, context: Context, tool: Tool, arguments: JSONObject) -> tuple[str, ToolResult]:
@@ -84,7 +87,9 @@ class ToolCalls:
                 ):
                     row = await self._finished(context, call, watch)
             except (asyncio.CancelledError, TimeoutError) as error:
-                self._parts.begin(_cancel(app_calls, call, making))
+                self._parts.begin(
+                    _cancel(app_calls, call, making, self._parts.caller(context).through("mcp"))
+                )
                 if isinstance(error, TimeoutError):
                     raise MCPError(types.INTERNAL_ERROR, "The resource could not be read in time.") from None
                 raise
@@ -106,7 +111,7 @@ class ToolCalls:
                 if await app_calls.is_lost(call):
                     raise MCPError(types.INTERNAL_ERROR, "The call could not be executed.")
             elif row.awaits_approval:
-                await app_calls.cancel(call)
+                await app_calls.cancel(call, by=self._parts.caller(context).through("mcp"))
                 raise MCPError(types.INTERNAL_ERROR, f"The tool {row.name!r} needs an approval.")
             else:
                 for question in await open_questions(self._parts.runtime, row, self._parts.caller(context)):
@@ -156,7 +161,7 @@ class ToolCalls:
             try:
                 return await self._followed(context, tool, call, watch, params.input_responses)
             except asyncio.CancelledError:
-                self._parts.begin(runtime.app_calls.cancel(call))
+                self._parts.begin(runtime.app_calls.cancel(call, by=caller.through("mcp")))
                 raise
 
     async def _followed(
@@ -277,7 +282,7 @@ class _CallFollower:
         for each in questions:
             request = request_of(each, self._context)
             if request is None:
-                if each.approver is None:
+                if not each.approves:
                     self._missing_capabilities |= each.missing_capability
                 await refuse(self._runtime, each)
             else:
@@ -295,8 +300,8 @@ class _CallFollower:
         return pause
 
 
-async def _cancel(app_calls: AppCalls, call: AppCall, making: "asyncio.Task[None]") -> None:
+async def _cancel(app_calls: AppCalls, call: AppCall, making: "asyncio.Task[None]", by: Decider) -> None:
     """Cancel a call after it was created."""
     with suppress(ToolwrightError):  # the host no longer waits, and the call might have ended by itself
         await making
-        await app_calls.cancel(call)
+        await app_calls.cancel(call, by=by)

@@ -17,7 +17,8 @@ from toolwright.core.state.state import SAMPLE, question_of, sampling_of
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import OPEN, Call, is_over
-from toolwright.core.value import Value
+from toolwright.core.threads.decision import Decider
+from toolwright.core.value import Value, changed
 from toolwright.runtime.pending.app_calls import call_of
 from toolwright.runtime.runtime import Runtime
 from toolwright.web.auth.access import Caller
@@ -43,16 +44,16 @@ RELATED = "io.modelcontextprotocol/related-task"
 
 
 class Question(Value):
-    """An open question. `key` identifies it to the host, unique per call.
+    """An open question. `key` identifies it to the host, unique per call; `by` is who answers it.
 
-    `approver` is set if the host's user is asked to approve the call itself: the person who answers, or an empty text
-    for a service.
+    With `approves` the host's user is asked to approve the call itself.
     """
 
     key: str
     call: Call
     params: JSONObject
-    approver: str | None = None
+    by: Decider
+    approves: bool = False
 
     @property
     def is_sampling(self) -> bool:
@@ -75,7 +76,7 @@ def approval_question(call: Call, caller: Caller) -> Question | None:
         return None
     message = f"Approve this call of {call.name!r}? {brief(call.arguments, MOST_SHOWN)}"
     params: JSONObject = {"message": message, "requestedSchema": APPROVAL}
-    return Question(key="approval", call=call, params=params, approver=caller.entity_id or "")
+    return Question(key="approval", call=call, params=params, by=caller.through("mcp"), approves=True)
 
 
 def approval_notice(call: Call) -> str:
@@ -101,9 +102,11 @@ async def open_questions(runtime: Runtime, call: Call, caller: Caller) -> Sequen
         name = _name(question) or each.id
         seen[name] = number = seen.get(name, 0) + 1
         if each.status in OPEN:
-            questions.append(
-                Question(key=name if number == 1 else f"{name}_{number}", call=each, params=question)
-            )
+            key = name if number == 1 else f"{name}_{number}"
+            by = caller.through("mcp")
+            if sampling_of(each) is not None:  # the host's model answers
+                by = changed(by, kind="host")
+            questions.append(Question(key=key, call=each, params=question, by=by))
     return questions
 
 
@@ -171,7 +174,7 @@ async def refuse(runtime: Runtime, question: Question, why: str | None = None) -
 
     An approval then stays open for others; with a reason the call is rejected.
     """
-    if question.approver is not None:
+    if question.approves:
         if why is not None:
             await _submit(runtime, question, {"approved": False})
         return
@@ -183,7 +186,7 @@ async def refuse(runtime: Runtime, question: Question, why: str | None = None) -
 async def answer(runtime: Runtime, question: Question, response: object) -> None:
     """Submit the host's answer. Raises `InvalidRequest` if it does not match the question."""
     result = _sampled(response) if question.is_sampling else _elicited(response)
-    await _submit(runtime, question, result if question.approver is None else _approved(result))
+    await _submit(runtime, question, _approved(result) if question.approves else result)
 
 
 async def answer_all(runtime: Runtime, questions: Sequence[Question], responses: Mapping[str, Any]) -> bool:
@@ -233,8 +236,7 @@ def _sampled(response: object) -> JSON:
 
 async def _submit(runtime: Runtime, question: Question, result: JSON | ToolResult) -> None:
     try:
-        by = question.approver or None
-        await runtime.calls.submit(question.call.run_id, question.call.id, result, by=by)
+        await runtime.calls.submit(question.call.run_id, question.call.id, result, by=question.by)
     except (errors.CallResolved, errors.CallExpired, errors.CallCancelled, errors.AlreadyOver):
         return  # another answer was submitted first
 
@@ -288,7 +290,8 @@ class Tasks:
         if is_over(call.status) and not is_modern(context):
             raise MCPError(types.INVALID_PARAMS, "Cannot cancel task: already in terminal status")
         if not is_over(call.status):
-            await self._parts.runtime.app_calls.cancel(call)
+            by = self._parts.caller(context).through("mcp")
+            await self._parts.runtime.app_calls.cancel(call, by=by)
         return {} if is_modern(context) else legacy_task(call, "cancelled", None)
 
     async def list(self, context: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:

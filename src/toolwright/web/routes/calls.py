@@ -167,7 +167,7 @@ async def submit_result(
     """
     runtime = serving.runtime
     may = partial(serving.permits.answer, caller)
-    await runtime.calls.submit(run_id, submission.call_id, submission.outcome, may, by=caller.entity_id)
+    await runtime.calls.submit(run_id, submission.call_id, submission.outcome, may, by=caller.through("http"))
     call = await runtime.calls.row(submission.call_id)
     return {"success": True, "agentEntityId": agent_entity_id(call)}
 
@@ -175,9 +175,9 @@ async def submit_result(
 @router.post(
     "/calls/{call_id}/cancel", response_description="The cancelled call.", responses=failures(404, 409)
 )
-async def cancel_call(_: Service, serving: ServingDep, call_id: Id) -> Annotated[CallRow, CallAnswer]:
+async def cancel_call(caller: Service, serving: ServingDep, call_id: Id) -> Annotated[CallRow, CallAnswer]:
     """Cancel an open call. Its agent receives the error `Tool call cancelled`."""
-    return await serving.runtime.calls.cancel(call_id)
+    return await serving.runtime.calls.cancel(call_id, by=caller.through("http"))
 
 
 @router.post(
@@ -238,4 +238,4 @@ async def give_variables(
     """Set requested variables; other names are rejected. Plain text gets the requested type."""
     await serving.permits.request(caller, thread_id, request_id)
     env = cast("EnvInput", new.env)  # read by the route
-    return await serving.runtime.requests.answer(thread_id, request_id, env)
+    return await serving.runtime.requests.answer(thread_id, request_id, env, by=caller.through("http"))

@@ -145,14 +145,14 @@ async def list_run_events(
 async def cancel_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Annotated[RunRow, RunAnswer]:
     """Cancel the run."""
     await serving.permits.run(caller, run_id)
-    return await serving.runtime.runs.cancel(run_id)
+    return await serving.runtime.runs.cancel(run_id, by=caller.through("http"))
 
 
 @router.post("/{run_id}/retry", response_description="The run, queued again.", responses=failures(404, 409))
 async def retry_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Annotated[RunRow, RunAnswer]:
     """Continue a failed run from its last step."""
     await serving.permits.run(caller, run_id)
-    return await serving.runtime.runs.retry(run_id)
+    return await serving.runtime.runs.retry(run_id, by=caller.through("http"))
 
 
 streams_router = noun("/api", "streams")

@@ -422,7 +422,9 @@ async def set_env(
     await serving.permits.thread(caller, thread_id)
     thread = await serving.runtime.threads.get(thread_id)
     await serving.permits.env(caller, thread.agent, new.env, thread_id)
-    return await serving.runtime.threads.set_env(thread_id, cast("EnvInput", new.env))
+    return await serving.runtime.threads.set_env(
+        thread_id, cast("EnvInput", new.env), by=caller.through("http")
+    )
 
 
 files_router = noun("/api/threads/{thread_id}/files", "files")

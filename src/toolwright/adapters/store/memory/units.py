@@ -202,6 +202,7 @@ def _merged(run: Run, stored: Run) -> Run:
     """Return the run's new row. Its initial fields, and fields that others write, are kept as stored."""
     if (
         run.cancel_requested_at == stored.cancel_requested_at
+        and run.decisions == stored.decisions
         and run.created_at == stored.created_at
         and run.agent == stored.agent
     ):
@@ -210,6 +211,7 @@ def _merged(run: Run, stored: Run) -> Run:
         run,
         agent=stored.agent,
         cancel_requested_at=stored.cancel_requested_at,
+        decisions=stored.decisions,
         created_at=stored.created_at,
     )
 

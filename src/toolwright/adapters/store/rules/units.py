@@ -17,6 +17,7 @@ from toolwright.adapters.store.rules.parts import (
     lock,
     lock_threads,
     new_files,
+    notify,
     refused,
     spoken_to,
     touch,
@@ -210,6 +211,8 @@ def _retry_run(unit: units.RetryRun) -> Rule[UnitResult]:
         raise GuardFailed("run")
     names = ("stop_reason", "error", "error_code", "waiting", "cancel_requested_at", "completed_at")
     fresh = {"status": "queued", "lives": 0, "isolated": 0, **dict.fromkeys(names)}
+    if unit.decisions:
+        fresh["decisions"] = unit.decisions
     yield Move(kind=Run, where={**this, "status": "failed"}, fields=fresh, guard="run")
     events = numbered((unit.queued,), rows[0].ev, unit, thread_id, unit.run_id, rows[0].agent)
     yield [Tell(events=events), wake(thread_id, unit.at)]
@@ -218,7 +221,9 @@ def _retry_run(unit: units.RetryRun) -> Rule[UnitResult]:
 
 def _request_cancel(unit: units.RequestCancel) -> Rule[UnitResult]:
     where = {"id": unit.run_id, "thread_id": unit.thread_id, "status": NOT_OVER}
-    asked = {"cancel_requested_at": Once(value=unit.at)}
+    asked: dict[str, object] = {"cancel_requested_at": Once(value=unit.at)}
+    if unit.decisions:
+        asked["decisions"] = If(when={"cancel_requested_at": None}, then=unit.decisions)
     cancel = Move(kind=Run, where=where, fields=asked, guard="run")
     yield Batch(operations=[cancel, wake(unit.thread_id, unit.at)])
     return UnitResult(units.Committed(run_id=unit.run_id))
@@ -233,6 +238,8 @@ def _set_env(unit: units.SetEnv) -> Rule[UnitResult]:
     yield write_env(unit.env)
     yield from wake_askers(unit.env, unit)
     done = yield from perform(unit.effects, unit)
+    if unit.thread_id is not None and unit.told:
+        yield from notify(unit.thread_id, unit.told, unit.run_id, unit, done)
     return UnitResult(units.Committed(runs=tuple(done.runs)), tuple(done.events))
 
 
@@ -260,7 +267,10 @@ def _settle(unit: units.Settle) -> Rule[UnitResult]:
     [thread] = yield touch(thread_id)
     this = {"id": unit.call_id, "thread_id": thread_id, "status": OneOf(values=OPEN)}
     where = tuple([{**this, **each} for each in _settling(unit)])
-    [call] = yield changed(settle(where, unit.outcome, unit.result, unit), guard="call")
+    settling = settle(where, unit.outcome, unit.result, unit)
+    if unit.decisions:
+        settling = changed(settling, fields={**settling.fields, "decisions": unit.decisions})
+    [call] = yield changed(settling, guard="call")
     if call.route == "inbox":
         [row] = yield count_posted(thread_id)
         yield Add(record=changed(unit.notice, n=row.posted))
@@ -292,6 +302,8 @@ def _approve(unit: Approve) -> Rule[UnitResult]:
     [thread] = yield touch(thread_id)
     where = {"id": unit.call_id, "thread_id": thread_id, "expires_at": Beyond(value=unit.at), **ASKED}
     fields: dict[str, object] = {"status": "created", "terms": None, "expires_at": None}
+    if unit.decisions:
+        fields["decisions"] = unit.decisions
     if unit.arguments is None:
         fields |= {"approval": "approved"}
     else:

@@ -27,6 +27,7 @@ from toolwright.core.json_value import JSON, JSONObject, dumps, dumps_unescaped
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.approval import ApprovalState
 from toolwright.core.threads.call import OPEN, Call, CallStatus, Route
+from toolwright.core.threads.decision import decisions_from_json
 from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Role, Sent, StateReport
 from toolwright.core.tools.tool import Kind
 
@@ -219,6 +220,7 @@ calls = sa.Table(
     sa.Column("parent_id", sa.Text),
     sa.Column("approval", sa.Text, info=one_of(ApprovalState)),
     sa.Column("terms", Json(an_object, dumps_unescaped)),
+    sa.Column("decisions", Json(decisions_from_json, dumps_unescaped, absent=())),
     partial_index("calls_by_parent", "parent_id", where="parent_id IS NOT NULL"),
     sa.Index("calls_by_run", "run_id", "step", "position"),
     sa.Index("calls_by_time", "created_at"),

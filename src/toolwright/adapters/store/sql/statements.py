@@ -37,7 +37,7 @@ SAVED_COLUMNS = tuple(
     [
         c.name
         for c in runs.columns
-        if c.name not in {"id", "thread_id", "agent", "created_at", "cancel_requested_at"}
+        if c.name not in {"id", "thread_id", "agent", "created_at", "cancel_requested_at", "decisions"}
     ]
 )
 """The columns of runs that a worker writes. The other columns never change, or are written by others."""

@@ -17,6 +17,7 @@ from toolwright.core.json_value import JSON, dumps, dumps_unescaped
 from toolwright.core.spaces import Entity, EntityType
 from toolwright.core.threads.child import ENDED, ChildEnd, Link, link_from_json, link_json
 from toolwright.core.threads.compaction import Cause, Compaction, ReadingSide, SentText
+from toolwright.core.threads.decision import decisions_from_json
 from toolwright.core.threads.event import Event
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus, InboxType
 from toolwright.core.threads.run import QueuedCall, Run, RunStatus, Side, Step, StopReason, Usage
@@ -209,6 +210,7 @@ runs = sa.Table(
     sa.Column("traceparent", sa.Text),
     sa.Column("error_code", sa.Text),
     sa.Column("isolated", sa.Integer, nullable=False, server_default=sa.text("0")),
+    sa.Column("decisions", Json(decisions_from_json, dumps_unescaped, absent=())),
     sa.Index("runs_by_thread", "thread_id", "created_at"),
     partial_index("runs_by_status", "status", "created_at", where=NOT_COMPLETED),
     sa.Index("runs_by_time", "created_at"),

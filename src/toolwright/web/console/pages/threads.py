@@ -44,7 +44,7 @@ from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, link, nothing, plain_text, when
 
 TABS: Final = {"messages": "Messages", "family": "Child threads", "files": "Files", "values": "Values"}
-_FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required"})
+_FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required", "variables.set"})
 PAGE: Final = 50
 MOST_AGENTS: Final = 500
 

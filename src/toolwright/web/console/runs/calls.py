@@ -19,6 +19,7 @@ from toolwright.web.console.widgets import (
     LONGEST_SHOWN,
     box,
     code,
+    draw_decisions,
     file_url,
     json_text,
     link,
@@ -96,6 +97,8 @@ async def draw_call(visit: Visit, line: CallLine) -> None:
             link(content, path)
         if line.child_id is not None and await _may_see(visit, line.child_id):
             thread_link(line.child_id, "Its thread")
+    if line.row is not None:
+        draw_decisions(line.row.decisions)
     if call.args not in (None, {}):
         plain_text("Arguments", "h4")
         code(await shown_json(call.args))

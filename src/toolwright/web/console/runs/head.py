@@ -19,7 +19,7 @@ from toolwright.web.console.runs.facts import (
     tokens,
 )
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import action, badge, box, code, heading, plain_text, when
+from toolwright.web.console.widgets import action, badge, box, code, draw_decisions, heading, plain_text, when
 
 _ENDS: Final[Mapping[str, str]] = {
     "end_turn": "Finished",
@@ -113,6 +113,10 @@ class RunHead:
                 if text:
                     _fact(title)
                     plain_text(text, "dd")
+            if run.decisions:
+                _fact("Decided")
+                with box("dd"):
+                    draw_decisions(run.decisions)
 
     async def _draw_output(self, run: Run) -> None:
         text = run.output if isinstance(run.output, str) else await shown_json(run.output)
@@ -127,7 +131,7 @@ def ask_to_cancel(visit: Visit, run_id: str) -> None:
 
     async def cancel() -> None:
         await visit.permits.run(visit.caller, run_id)
-        await visit.runtime.runs.cancel(run_id)
+        await visit.runtime.runs.cancel(run_id, by=visit.caller.through("console"))
 
     confirm(
         visit,
@@ -145,7 +149,7 @@ async def retry(visit: Visit, run_id: str) -> None:
 
     async def continued() -> None:
         await visit.permits.run(visit.caller, run_id)
-        await visit.runtime.runs.retry(run_id)
+        await visit.runtime.runs.retry(run_id, by=visit.caller.through("console"))
 
     await visit.act(continued(), "The run is queued again.")
 

@@ -84,7 +84,9 @@ class ThreadValues:
         await visit.permits.thread(visit.caller, thread_id)
         await visit.permits.env(visit.caller, self._thread.agent, values, thread_id)
         # entered text or None, by name
-        await visit.runtime.threads.set_env(thread_id, cast("EnvInput", values))
+        await visit.runtime.threads.set_env(
+            thread_id, cast("EnvInput", values), by=visit.caller.through("console")
+        )
         await self._draw_names()
 
 

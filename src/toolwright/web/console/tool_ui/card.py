@@ -41,7 +41,7 @@ from toolwright.web.console.tool_ui.showing import (
     read_progress,
 )
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import badge, box, link, plain_text
+from toolwright.web.console.widgets import badge, box, draw_decisions, link, plain_text
 
 SHIPPED: Final[Mapping[Component, Draw]] = {
     "confirmation": draw_confirmation,
@@ -265,7 +265,8 @@ class CallCard:
             raise NotFound("Pending tool call not found")
         may = partial(visit.permits.answer, visit.caller)
         outcome = result if error is None else ToolResult.fail(error)
-        await visit.runtime.calls.submit(call.run_id, call.id, outcome, may, by=visit.caller.entity_id)
+        by = visit.caller.through("console")
+        await visit.runtime.calls.submit(call.run_id, call.id, outcome, may, by=by)
 
     async def _show_again(self, read: Read) -> None:
         await self.show(await read())
@@ -282,5 +283,6 @@ def _draw_head(facts: CallFacts) -> None:
         box("span", "fill")
         if facts.shows_run and call.run_id is not None:
             link("Run", f"/runs/{call.run_id}", "small")
+    draw_decisions(facts.decisions)
     if facts.late:
         plain_text("The agent has continued, and will still read the answer.", "div", "quiet small")

@@ -30,7 +30,7 @@ ANYTHING: JSONObject = {"type": "object"}
 
 
 class CallFacts(Value):
-    """A call and its context. `agent` is the name of the agent that made it, if known."""
+    """A call and its context. `agent` is the name of the agent that made it, if known; `decisions` are about it."""
 
     call: ShownCall
     agent: str | None = None
@@ -38,6 +38,7 @@ class CallFacts(Value):
     shows_run: bool = False
     late: bool = False
     ends_at: datetime | None = None
+    decisions: tuple[JSONObject, ...] = ()
 
 
 async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
@@ -65,6 +66,7 @@ async def facts_of_row(visit: Visit, row: Call) -> CallFacts:
         shows_run=owns,
         late=row.status == "pending" and row.deadline is not None,
         ends_at=row.expires_at if row.status in OPEN else None,
+        decisions=row.decisions,
     )
 
 
