@@ -287,6 +287,35 @@ def delete_thread(
     run(thread_id, cancel=cancel)
 
 
+@threads.command("import")
+def import_threads(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.jsonl", help="The file: one conversation a line, as JSON. `-` reads stdin."
+        ),
+    ],
+    *,
+    agent: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Option(metavar="AGENT", help="The agent of lines that name none, by name or id."),
+    ] = None,
+    form: Annotated[
+        Literal["toolwright", "openai", "openai-responses", "anthropic", "pydantic-ai"] | None,
+        typer.Option("--format", help="The form of the messages. Default: it is recognized."),
+    ] = None,
+    user: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Option(metavar="USER", help="The owner of threads of lines that name none."),
+    ] = None,
+    app: AppOption = None,
+) -> int:
+    """Create a thread of each conversation in a file. Interrupted or repeated, it creates none twice."""
+    from toolwright.cli.imports import import_file as run  # noqa: PLC0415 - loads the store
+
+    return run(file, agent, form, user, app)
+
+
 @threads.command("summary")
 def show_summary(
     thread_id: Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")],

@@ -57,7 +57,7 @@ class Threads:
             "tenvs": None if tenvs is None else plain_names(dict(tenvs)),
             "tags": None if tags is None else plain(tags),  # a text, given by mistake, is not split
             "arguments": None if arguments is None else plain(dict(arguments)),
-            "messages": None if messages is None else opened(messages),
+            "messages": None if messages is None else [*opened(messages)],
             "key": key,
             "format": format,
         }

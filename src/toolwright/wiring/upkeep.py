@@ -249,6 +249,25 @@ async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime
 
 
 @asynccontextmanager
+async def importing_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime]:
+    """Yield the app's runtime like `opened_runtime`, with its files. A missing database is created."""
+    await upgrade(settings)
+    async with _opened(settings) as store:
+        files = file_store(settings)
+        parts = Parts(
+            store=store,
+            motor=ManualMotor(store, ManualClock()),
+            bus=MemoryBus(),
+            clock=SystemClock(),
+            files=files,
+        )
+        try:
+            yield Runtime(app.catalog, parts, settings)
+        finally:
+            await files.close()
+
+
+@asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[Store]:
     """Yield the journal, which must exist. Raises `InvalidRequest` for a journal in memory."""
     if settings.database_url.startswith(MEMORY):

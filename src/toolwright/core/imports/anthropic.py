@@ -1,6 +1,6 @@
 """Conversations of Anthropic's Messages API."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from toolwright.core.imports.message import (
     Content,
@@ -22,7 +22,7 @@ _OF_PROVIDER = frozenset(
 """Blocks that only Anthropic can read, and calls that it makes itself, with the results `…_tool_result`."""
 
 
-def from_anthropic(messages: Sequence[JSON]) -> Iterator[ImportedMessage]:
+def from_anthropic(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
     """Yield the messages of a conversation. Results are messages of their own, before the rest of their message."""
     for place, message in numbered(messages):
         match role := message.text("role"):

@@ -7,6 +7,7 @@ calls. Messages between a call and its result follow the result. A call without 
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -36,7 +37,7 @@ FORMS: tuple[ConversationForm, ...] = get_args(ConversationForm)
 
 NO_RESULT = "The imported conversation has no result of this call."
 
-_READERS: Mapping[ConversationForm, Callable[[Sequence[JSON]], Iterator[ImportedMessage]]] = {
+_READERS: Mapping[ConversationForm, Callable[[Iterable[JSON]], Iterator[ImportedMessage]]] = {
     "toolwright": own.from_own,
     "openai": from_chat,
     "openai-responses": from_responses,
@@ -65,22 +66,28 @@ def read_conversation(messages: object, form: str | None = None) -> list[Importe
     if form is not None and form not in FORMS:
         given = brief_value(form)
         refuse("format", f"must be {', '.join(map(repr, FORMS[:-1]))} or {FORMS[-1]!r}, not {given}")
-    given = opened(messages)
-    if characters(given) > MAX_IMPORTED:
-        refuse("messages", f"must have at most {MAX_IMPORTED} characters together")
-    chosen = recognized(given) if form is None else form
-    paired = _paired(_READERS[chosen](given))
+    chosen = recognized(opened(messages)) if form is None else form
+    paired = _paired(_READERS[chosen](opened(messages)))
     _check_count(len(paired))
     return paired
 
 
-def opened(messages: object) -> list[JSON]:
-    """Return the messages of a conversation as JSON. Raises `InvalidRequest` for anything but a list."""
+def opened(messages: object) -> Iterator[JSON]:
+    """Yield the messages of a conversation as JSON, one at a time: a long one must not be in memory twice.
+
+    Raises `InvalidRequest` for anything but a list, and for a conversation that is too long.
+    """
     if not isinstance(messages, list | tuple):
         refuse("messages", f"must be a list of messages, not {brief_value(messages)}")
     given = cast("Sequence[object]", messages)  # isinstance does not check the items
     _check_count(len(given))
-    return [_opened(each, n) for n, each in enumerate(given)]
+    size = 0
+    for place, each in enumerate(given):
+        message = _opened(each, place)
+        size += characters(message)
+        if size > MAX_IMPORTED:
+            refuse("messages", f"must have at most {MAX_IMPORTED} characters together")
+        yield message
 
 
 def _check_count(count: int) -> None:
@@ -91,8 +98,11 @@ def _check_count(count: int) -> None:
 
 def _opened(message: object, place: int) -> JSON:
     """Return a message as JSON."""
+    if isinstance(message, dict):
+        with suppress(InvalidJSON):  # such as bytes
+            return plain(cast("object", message))
     try:
-        return plain(_open(message, 0))
+        return plain(_open(cast("object", message), 0))
     except InvalidJSON as error:
         raise InvalidRequest(
             f"messages.{place} must be JSON: {sentence(error.message)}",
@@ -118,22 +128,22 @@ def _open(value: object, depth: int) -> object:
     return value
 
 
-def recognized(messages: Sequence[JSON]) -> ConversationForm:
+def recognized(messages: Iterable[JSON]) -> ConversationForm:
     """Return the form of a conversation, by the fields that only this form has. Raises if it has those of several.
 
     Texts without calls and files are the same in our form, OpenAI's Chat Completions and Anthropic's API.
     """
-    forms = dict[ConversationForm, int]()
+    forms, are_texts = dict[ConversationForm, int](), True
     for place, message in numbered(messages):
         form = _form_of(message.value)
         if form is not None:
             forms.setdefault(form, place)
+        are_texts = are_texts and isinstance(message.value.get("content"), str)
     if len(forms) > 1:
         found = " and ".join([f"messages.{place} that of {form}" for form, place in forms.items()])
         refuse("messages", f"must have one form, but {found}: name it with format")
     for form in forms:
         return form
-    are_texts = all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in messages)
     return "toolwright" if are_texts else "openai"
 
 

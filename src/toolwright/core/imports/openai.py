@@ -1,6 +1,6 @@
 """Conversations of OpenAI's APIs: messages of Chat Completions, and items of Responses."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from toolwright.core.imports.message import (
@@ -39,7 +39,7 @@ HOSTED = frozenset(
 """Items of tools that OpenAI executes itself. They are left out: the text of the answer says what came of them."""
 
 
-def from_chat(messages: Sequence[JSON]) -> Iterator[ImportedMessage]:
+def from_chat(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
     """Yield the messages of a conversation of Chat Completions."""
     function = ""  # the id of the last call in the form that was used before tool calls had ids
     for place, message in numbered(messages):
@@ -122,7 +122,7 @@ class _Answer:
         )
 
 
-def from_responses(items: Sequence[JSON]) -> Iterator[ImportedMessage]:
+def from_responses(items: Iterable[JSON]) -> Iterator[ImportedMessage]:
     """Yield the messages of a conversation of Responses, given its items."""
     answer: _Answer | None = None
     for place, item in numbered(items):

@@ -1,6 +1,6 @@
 """Conversations in our own form: the messages of a thread, as `GET /api/threads/:id/messages` and `rt` return them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from toolwright.core.imports.message import (
@@ -20,7 +20,7 @@ MARKS = frozenset({"toolCalls", "toolCallId", "toolStatus", "model_call_id"})
 """Fields that only messages in our own form have, on the wire and in Python."""
 
 
-def from_own(messages: Sequence[JSON]) -> Iterator[ImportedMessage]:
+def from_own(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
     """Yield the messages. Those that were hidden from models, and those of prompt tools, are left out."""
     for place, message in numbered(messages):
         role = message.text("role")

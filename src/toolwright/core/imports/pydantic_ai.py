@@ -1,6 +1,6 @@
 """Conversations of pydantic-ai: its messages, as JSON or opened as dictionaries."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from toolwright.core.imports.message import (
     Content,
@@ -25,7 +25,7 @@ _NOT_SAID = frozenset(
 _FILES = frozenset({"binary", "image-url", "audio-url", "document-url", "video-url", "uploaded-file"})
 
 
-def from_pydantic_ai(messages: Sequence[JSON]) -> Iterator[ImportedMessage]:
+def from_pydantic_ai(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
     """Yield the messages of a conversation. A request can be several: results, then what the user has said."""
     for place, message in numbered(messages):
         match kind := message.text("kind"):
