@@ -31,6 +31,20 @@ if TYPE_CHECKING:
     from toolwright.core.dependencies.depends import Depends
     from toolwright.core.env.env import Variable
     from toolwright.core.errors import ToolwrightError
+    from toolwright.core.hooks import (
+        AfterCall,
+        AfterModel,
+        AfterRun,
+        Ask,
+        BeforeCall,
+        BeforeModel,
+        BeforeRun,
+        Deny,
+        Hooks,
+        ModelRetry,
+        Reject,
+        Replace,
+    )
     from toolwright.core.requests.speaker import Solution
     from toolwright.core.results import (
         Attachment,
@@ -62,26 +76,38 @@ if TYPE_CHECKING:
     from toolwright.wiring.settings import Settings
 
 __all__ = [
+    "AfterCall",
+    "AfterModel",
+    "AfterRun",
     "Agent",
     "AgentStream",
     "App",
     "Approval",
+    "Ask",
     "Attachment",
     "AttachmentRef",
+    "BeforeCall",
+    "BeforeModel",
+    "BeforeRun",
     "Call",
     "CallDone",
     "CallProgress",
     "CallStarted",
     "CallWaiting",
     "Context",
+    "Deny",
     "Depends",
     "Elicited",
+    "Hooks",
     "ImageContent",
     "Message",
+    "ModelRetry",
     "OpenAPITools",
     "Prompt",
     "ReasoningDelta",
     "Registry",
+    "Reject",
+    "Replace",
     "Run",
     "RunDone",
     "RunEvent",
@@ -120,6 +146,18 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AfterCall": "core.hooks",
+    "AfterModel": "core.hooks",
+    "AfterRun": "core.hooks",
+    "Ask": "core.hooks",
+    "BeforeCall": "core.hooks",
+    "BeforeModel": "core.hooks",
+    "BeforeRun": "core.hooks",
+    "Deny": "core.hooks",
+    "Hooks": "core.hooks",
+    "ModelRetry": "core.hooks",
+    "Reject": "core.hooks",
+    "Replace": "core.hooks",
     "Agent": "core.agents.agent",
     "Context": "core.agents.prompt",
     "AgentStream": "wiring.agent_runs",

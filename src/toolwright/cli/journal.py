@@ -261,7 +261,12 @@ def show_run(run_id: str) -> None:
     async def read() -> str:
         async with _runtime() as rt:
             stored = await rt.runs.get(run_id)
-            document = run_with_steps(stored, await rt.runs.steps(run_id), await rt.runs.messages(run_id))
+            document = run_with_steps(
+                stored,
+                await rt.runs.steps(run_id),
+                await rt.runs.messages(run_id),
+                await rt.runs.verdicts(run_id),
+            )
             return json.dumps(document, indent=2)
 
     print(run(read()))

@@ -37,6 +37,7 @@ ToolwrightError
 ├── Reset                the events after the resume position were deleted; `after` is a new position
 ├── Unreachable          the client cannot reach the server: nothing was sent
 │   └── AnswerLost           the request was sent, but no answer arrived: its effect is unknown
+├── HookFailed           a hook of the app failed, and with it its run
 ├── ServerFailed         an error inside the server
 ├── BadAnswer            the client cannot read the server's answer
 ├── Unwritable           the journal cannot store the value, now or later
@@ -46,6 +47,7 @@ ToolwrightError
 Each class has a stable `code`. Its docstring is the default message.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 DISTRIBUTION = "toolwright-agents"
@@ -377,6 +379,16 @@ class AnswerLost(Unreachable):
     """The connection was lost before the answer arrived; whether the request took effect is unknown."""
 
     code = "answer_lost"
+
+
+class HookFailed(ToolwrightError):
+    """A hook of the app failed."""
+
+    code = "hook_failed"
+
+    def __init__(self, message: str | None = None, rows: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.rows = rows  # the verdicts up to this failure, a value of `core/hooks.py`
 
 
 class ServerFailed(ToolwrightError):

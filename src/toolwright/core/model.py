@@ -114,6 +114,9 @@ class ModelRequest(Value, gc=True):
     state: StateReport | None = None
 
 
+NO_SETTINGS = ModelSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class TextDelta:
     """The next part of the answer's text."""

@@ -17,7 +17,7 @@ from toolwright.core.mcp.questions import OpenForms, handler_tools
 from toolwright.core.mcp.servers import TASK
 from toolwright.core.requests.speaker import RequestAgents, Solution
 from toolwright.core.threads.run import Run
-from toolwright.core.tools.pipeline import Executor
+from toolwright.core.tools.pipeline import Executor, answer_internal, answer_latent
 from toolwright.core.tools.tool import Kind
 from toolwright.core.tools.toolset import Toolset
 from toolwright.runtime.agents.agents import Agents
@@ -25,6 +25,7 @@ from toolwright.runtime.agents.inboxes import Deliveries, Inboxes, Rounds
 from toolwright.runtime.agents.memory import Blocks, Passages
 from toolwright.runtime.agents.minds import Keepers, Minds, Plans
 from toolwright.runtime.agents.speakers import BuiltinTools, Speakers
+from toolwright.runtime.calls.decide import CallDecider
 from toolwright.runtime.calls.execute import CallExecutor
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.plan import CallPlanner
@@ -41,6 +42,7 @@ from toolwright.runtime.context.commit import Listeners
 from toolwright.runtime.env import Environment, Keys
 from toolwright.runtime.files import FileKeeper, ThreadFiles, WholeResults
 from toolwright.runtime.health import Gauges, Health
+from toolwright.runtime.hooks import HookRunner
 from toolwright.runtime.housekeeping import Housekeeper, RetentionPeriods
 from toolwright.runtime.journal import EffectCommits
 from toolwright.runtime.mcp import McpOffers
@@ -69,7 +71,7 @@ from toolwright.runtime.threads.results import RunResults
 from toolwright.runtime.threads.runs import Runs
 from toolwright.runtime.threads.thread_tree import Lineages
 from toolwright.runtime.threads.threads import Threads
-from toolwright.runtime.timers import CALL, PLAN, Timers
+from toolwright.runtime.timers import AFTER_RUN, CALL, PLAN, Timers
 from toolwright.runtime.toolkits.mcp_servers import AgentServers
 from toolwright.runtime.toolkits.mind import MemoryToolkit, MindToolkit
 from toolwright.runtime.toolkits.results import ResultReader
@@ -105,6 +107,10 @@ class Runtime(Carried):
         context = catalog.context or Context(
             max_tokens=settings.context_tokens, summarize_with=settings.summary_model
         )
+        self._hooks = hooks = HookRunner(
+            HandlerServices(bus, keeper, environment, store, parts.sandbox, self._forms),
+            lambda context: Sampling(self._model_answers).for_hook(context),
+        )
         self._windows = ContextWindows(store, parts.models, ResultReader(store).tool, context)
         self._model_answers = ModelAnswers(
             parts.models,
@@ -115,6 +121,7 @@ class Runtime(Carried):
             default_model=settings.model,
             timeout=settings.model_timeout.total_seconds(),
             request_timeout=settings.model_request_timeout.total_seconds(),
+            hooks=hooks,
         )
         self._mcp_offers = McpOffers(parts.mcp, store, clock, self._model_answers.most_tokens)
         self._lineages = lineages = Lineages(store, agents, environment)
@@ -165,7 +172,12 @@ class Runtime(Carried):
         self._drainer = self._run_worker(inline_wait)
         plans = Plans(parts, agents, deliveries, motor.wake)
         mcp_tasks = McpTasks(parts, parts.mcp, agents, lineages, self.calls, membership)
-        timers = {CALL: self.calls.expire, PLAN: plans.fire, TASK: mcp_tasks.poll}
+        timers = {
+            CALL: self.calls.expire,
+            PLAN: plans.fire,
+            TASK: mcp_tasks.poll,
+            AFTER_RUN: self._drainer.after_run,
+        }
         self._timers = Timers(store, self._drainer, timers, clock, ids)
         periods = RetentionPeriods(events=settings.retain_events, runs=settings.retain_runs)
         self._housekeeper = Housekeeper(
@@ -200,11 +212,17 @@ class Runtime(Carried):
         parts, store, keeper = self._parts, self._store, self._keeper
         subagents = Subagents(parts, self.agents, self._child_start, self._settings.max_subagent_depth)
         delegates = Delegates(self._catalog, self.agents, self._request_agents, subagents)
-        executors: Mapping[Kind, Executor] = {"agent": subagents, "delegate": delegates, **parts.executors}
+        executors: Mapping[Kind, Executor] = {
+            "agent": subagents,
+            "delegate": delegates,
+            "internal": answer_internal,
+            "latent": answer_latent,
+            **parts.executors,
+        }
         settler = CallSettler(keeper)
         planner = CallPlanner(parts.inline_executors, settler)
-        services = HandlerServices(parts.bus, keeper, self._environment, store, parts.sandbox, self._forms)
-        executor = CallExecutor(executors, services, parts.abort_grace)
+        decider = CallDecider(self._hooks)
+        executor = CallExecutor(executors, self._hooks.services, self._hooks, parts.abort_grace)
         nested = Nested(store, self._windows.with_reader)
         rounds = Rounds(store, self._deliveries)
         reports = ChildReports(store, keeper)
@@ -214,7 +232,7 @@ class Runtime(Carried):
         tools = handler_tools(Sampling(self._model_answers).answer)
 
         def handler_calls(do: Do) -> Invoke:
-            return HandlerCalls(do, outcomes, settler, nested, self._whole, tools).invoke
+            return HandlerCalls(do, outcomes, settler, nested, self._whole, tools, decider).invoke
 
         actions = Actions(
             planner,
@@ -230,6 +248,8 @@ class Runtime(Carried):
             self._environment,
             self._settings.longest_outage,
             handler_calls,
+            decider,
+            self._hooks,
         )
         listeners = Listeners(
             parts.motor.wake, self.offers.opened, parts.bus.publish, self._outage, parts.callers
@@ -244,6 +264,7 @@ class Runtime(Carried):
             listeners,
             self._membership,
             keeper,
+            self._hooks,
             parts.lifespan,
         )
 

@@ -16,7 +16,7 @@ BEHIND = 0.25  # seconds that a node's clock can be behind that of the database,
 Fire: TypeAlias = Callable[[str], Awaitable[None]]
 """Executes a timer; `what` is its name after the kind. Does nothing if the timer is not due any more."""
 
-CALL, PLAN = "call", "plan"
+CALL, PLAN, AFTER_RUN = "call", "plan", "after_run"
 
 
 class Timers:

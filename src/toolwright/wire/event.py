@@ -7,6 +7,7 @@ from typing import Annotated, cast
 
 from pydantic import Field
 
+from toolwright.core.hooks import HookVerdict
 from toolwright.core.json_value import JSON, JSONObject, dumps, surely_longer, utf8_size
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.compaction import Compaction, Measure
@@ -186,6 +187,19 @@ def variables_event(request_id: str | None, names: Iterable[str], by: Decider, a
     return EventDraft(
         "variables.set", payload if request_id is None else {"requestId": request_id, **payload}
     )
+
+
+def verdict_event(row: HookVerdict) -> EventDraft:
+    """Return the event `hook.verdict {hook, point, verdict, stepNumber, reason?, toolCallId?}`."""
+    payload: JSONObject = {
+        "hook": row.hook,
+        "point": row.point,
+        "verdict": row.ruling,
+        "stepNumber": row.step,
+    }
+    optional: JSONObject = {"toolCallId": row.call_id, "reason": row.reason}
+    payload |= {name: each for name, each in optional.items() if each is not None}
+    return EventDraft("hook.verdict", _bounded(payload))
 
 
 def mcp_held_event(server: str, tool: str) -> EventDraft:

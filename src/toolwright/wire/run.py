@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator
 
+from toolwright.core.hooks import HookVerdict
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.threads.compaction import SentPrompt as SentPromptRow
 from toolwright.core.threads.message import Message
@@ -166,10 +167,24 @@ class ListedRun(Shape, title="RunShape"):
         return self.status in OVER
 
 
+class Verdict(Shape, title="VerdictShape"):
+    """A verdict of a hook, as recorded. `details` names what a request was changed in."""
+
+    hook: str
+    point: str
+    ruling: Annotated[str, wire_name("verdict")]
+    reason: Absent[str] = None
+    call_id: Annotated[Absent[str], wire_name("toolCallId")] = None
+    step: Annotated[int, wire_name("stepNumber")]
+    details: Absent[JsonObject] = None
+    created_at: datetime
+
+
 class Run(ListedRun, title="RunWithSteps"):
-    """A run with its steps, which lists of runs do not include."""
+    """A run with its steps, which lists of runs do not include. `verdicts` of hooks are absent if there are none."""
 
     steps: tuple[Step, ...] = ()
+    verdicts: Absent[tuple[Verdict, ...]] = None
 
 
 class RunProgress(Shape, title="RunStatusShape"):
@@ -182,8 +197,10 @@ class RunProgress(Shape, title="RunStatusShape"):
     completed_at: datetime | None
 
 
-def run_with_steps(run: RunRow, steps: Sequence[StepRow], messages: Sequence[Message]) -> JSONObject:
-    """Render a run with its steps and their messages."""
+def run_with_steps(
+    run: RunRow, steps: Sequence[StepRow], messages: Sequence[Message], verdicts: Sequence[HookVerdict] = ()
+) -> JSONObject:
+    """Render a run with its steps and their messages, and the verdicts of its hooks."""
     by_number: dict[int, list[Message]] = {}
     for message in messages:
         by_number.setdefault(message.step, []).append(message)
@@ -193,6 +210,8 @@ def run_with_steps(run: RunRow, steps: Sequence[StepRow], messages: Sequence[Mes
         for number in sorted({*by_number, *numbered})
     ]
     fields: JSONObject = {**ListedRun.of(run), "steps": step_entries}
+    if verdicts:
+        fields["verdicts"] = [Verdict.of(each) for each in verdicts]
     return fields
 
 

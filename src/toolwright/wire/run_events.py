@@ -18,6 +18,7 @@ from toolwright.core.agents.run_result import (
 )
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
+from toolwright.core.threads.message import SENT_BACK
 from toolwright.core.threads.run import OVER, Usage, cut_reason
 from toolwright.core.value import Value
 from toolwright.wire.call import arguments_json
@@ -99,6 +100,11 @@ class RunEvents:
                     yield ReasoningDelta(delta)
             case "message":
                 yielded, reasoned = self._answer.text, self._reasoning.text
+                if _is_sent_back(payload):
+                    if yielded or reasoned:
+                        yield TextReset()
+                    await self._answer_text(thread_id, payload)
+                    return
                 reasoning = self._whole_reasoning(payload)
                 content = await self._answer_text(thread_id, payload)
                 if not (content.startswith(yielded) and reasoning.startswith(reasoned)):
@@ -249,3 +255,9 @@ def _usage(payload: JSONObject) -> Usage:
         return usage_from_json(usage) if isinstance(usage, dict) else Usage()
     except ValueError:  # an event of a newer version must not end the stream
         return Usage()
+
+
+def _is_sent_back(payload: JSONObject) -> bool:
+    """Return whether the message is an answer that a hook has sent back, which is void."""
+    message = cast("JSONObject", payload["message"])
+    return str(message.get("id")).startswith(SENT_BACK) and "parentCallId" not in message

@@ -17,6 +17,7 @@ from toolwright.core.concurrency import entered
 from toolwright.core.dependencies.depends import Dependency, Function
 from toolwright.core.dependencies.scope import overriding
 from toolwright.core.errors import DefinitionError
+from toolwright.core.hooks import Hooks
 from toolwright.core.json_value import one_line, unwritable
 from toolwright.core.mcp.offered import ResourceTemplate, mcp_permissions
 from toolwright.core.model import EXAMPLE_MODEL, Model, check_model, is_model
@@ -78,8 +79,9 @@ class App:
     resources that a tool reads (`{"orders://{number}": {"tool": name}}`).
 
     `context` and `parallel` are the defaults of agents without their own: the length of requests to models, and the
-    maximum number of concurrent calls of `read_only` tools. Raises `DefinitionError` for an unknown name, including
-    names of handlers and delegates.
+    maximum number of concurrent calls of `read_only` tools. `hooks` hold for the runs of all agents, also of those that
+    are configured over HTTP, and for calls over MCP; see `tw.Hooks`. Raises `DefinitionError` for an unknown name,
+    including names of handlers and delegates.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class App:
         mcp_server: object = None,
         context: Context | None = None,
         parallel: int | None = None,
+        hooks: Sequence[Hooks] = (),
     ) -> None:
         check_kind("App: requests", requests, (str, Path, NoneType), "the path of a folder")
         if requests == "":  # would be the current directory
@@ -122,6 +125,7 @@ class App:
             servers=_servers(mcp),
             context=context,
             parallel=parallel,
+            hooks=hooks,
         )
         self._check_permitted()
         if saved:

@@ -8,6 +8,7 @@ from toolwright.core.agents.agent import LIFECYCLE, WRITE_PROMPT, Agent, Side, r
 from toolwright.core.agents.prompt import Callee, Env, Prompt
 from toolwright.core.env.env import SECRETS, EnvTypes, NamedVariable, ShownNames, merged
 from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.hooks import Hooks, points_of
 from toolwright.core.json_value import JSON, JSONObject, plain
 from toolwright.core.mcp.config import chosen_servers
 from toolwright.core.model import ModelSettings
@@ -84,6 +85,9 @@ class Declared(Protocol):
 
     @property
     def parallel(self) -> int | None: ...
+
+    @property
+    def hooks(self) -> Sequence[Hooks]: ...
 
 
 def activated(agent: Agent, app: Declared, env: Env, model: object) -> ActiveAgent:
@@ -197,6 +201,7 @@ class _Activation:
             settings=cast("ModelSettings | None", prompt.model_settings),  # as it was declared
             agent_id=self._agent.id,
             parallel=prompt.parallel or self._agent.parallel or self._app.parallel or 1,
+            hooks=points_of([*self._app.hooks, *self._agent.hooks, *prompt.hooks]),
             side=side,
             stops=stops,
             prompt=prompt,

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, cast
 from toolwright.core.agents.agent import Agent, Side
 from toolwright.core.agents.prompt import Callee, Prompt
 from toolwright.core.env.env import EnvTypes, EnvVar, Variable
+from toolwright.core.hooks import HookPoints
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelSettings
 from toolwright.core.schemas.output import AnswerForm
@@ -42,7 +43,7 @@ class ActiveAgent:
     immediate children but never to a model (D6). `mcp` are the servers whose tools it has in addition to its own;
     `instructions` are the servers' instructions for the model, by server name. `form` is the required form of its
     answers, or None. `settings` are the model settings. `parallel` is the number of read-only calls that can run at
-    once.
+    once. `hooks` are those of the app, the agent and the prompt, or None.
     """
 
     agent: Agent
@@ -74,6 +75,7 @@ class ActiveAgent:
     form: AnswerForm | None = None
     settings: ModelSettings | None = None
     parallel: int = 1
+    hooks: HookPoints | None = None
 
     @property
     def system(self) -> str:

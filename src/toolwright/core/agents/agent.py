@@ -27,6 +27,7 @@ from toolwright.core.checks import (
     refuse_fields,
 )
 from toolwright.core.errors import DefinitionError
+from toolwright.core.hooks import Hooks, check_hooks
 from toolwright.core.json_value import JSON
 from toolwright.core.mcp.config import declared_servers
 from toolwright.core.model import Model, ModelSettings
@@ -216,6 +217,8 @@ class Agent:
             run at once. Default: the app's, or 1.
         reasoning: The readers of its model's reasoning, live and in messages: `"services"` (default), `"everyone"`, or
             `"nobody"`: it is neither streamed nor kept. The effort is `Prompt.reasoning`.
+        hooks: Hooks of its runs, requests, answers and calls, see `tw.Hooks`. They are asked after those of the app.
+            Default: none.
         instructions: Short form: the text of its prompt, see `Prompt.prompt`.
         model: Short form: the model of its prompt, see `Prompt.model`.
         tools: Short form: the tools of its prompt, see `Prompt.tools`.
@@ -248,6 +251,7 @@ class Agent:
     context: Context | None = None
     parallel: int | None = None
     reasoning: Readers = "services"
+    hooks: Sequence[Hooks] = ()
     instructions: InitVar[str | None] = None
     model: InitVar[str | Model | object | None] = None
     tools: InitVar[Sequence[Callee] | Toolset | None] = None
@@ -279,6 +283,7 @@ class Agent:
                 f"{subject}: reasoning names its readers, 'services', 'everyone' or 'nobody', not "
                 f"{brief_value(self.reasoning)}. The effort is set on the prompt: tw.Prompt('name', reasoning=…)."
             )
+        object.__setattr__(self, "hooks", check_hooks(subject, self.hooks))
         check_exposed(subject, self.expose_as_tool, self.tool_description)
         check_values(subject, self.tenvs, self.env)
         check_list(f"{subject}: user_env", self.user_env, str, "names")

@@ -21,6 +21,7 @@ from toolwright.core.agents.prompt import (
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.errors import DefinitionError, NotFound
+from toolwright.core.hooks import Hooks, check_hooks
 from toolwright.core.schemas.meta import ANONYMOUS
 from toolwright.core.text import hint, sentence
 from toolwright.core.tools.mcp import McpServer
@@ -47,7 +48,7 @@ class Catalog:
     `models` override the models of the prompts, by agent id. `handlers` execute the schema tools of composed requests,
     `requests` are the saved requests, by name, from which delegates are built. `servers` are MCP servers. `configured`
     are the agents of a configuration file: hosts can call their tools too. `context` is the context policy of agents
-    without one, `parallel` the number of calls that these agents can run at once.
+    without one, `parallel` the number of calls that these agents can run at once. `hooks` hold for all agents.
     """
 
     def __init__(
@@ -64,10 +65,11 @@ class Catalog:
         configured: Sequence[Agent] = (),
         context: Context | None = None,
         parallel: int | None = None,
+        hooks: Sequence[Hooks] = (),
     ) -> None:
         check_kind("App: context", context, (Context, NoneType), "a tw.Context")
         check_parallel("App", parallel)
-        self.context, self.parallel = context, parallel
+        self.context, self.parallel, self.hooks = context, parallel, check_hooks("App", hooks)
         check_list("App: agents", agents, Agent, "agents")
         check_list("App: prompts", prompts, Prompt, "prompts")
         called = _called_agents(agents, prompts)
@@ -304,6 +306,7 @@ class Catalog:
             configured=self._configured,
             context=self.context,
             parallel=self.parallel,
+            hooks=self.hooks,
         )
 
     def activate(self, agent: Agent) -> ActiveAgent:

@@ -21,6 +21,7 @@ from toolwright.core.checks import (
 )
 from toolwright.core.env.env import EnvVar, Variable, declared_variables, name_error, read_env, stored_only
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
+from toolwright.core.hooks import Hooks, check_hooks
 from toolwright.core.json_value import JSON, JSONObject, plain_names
 from toolwright.core.model import SMALL_MODEL, Model, ModelSettings, Reasoning, ToolChoice, check_model
 from toolwright.core.schemas.output import Output
@@ -164,6 +165,8 @@ class Prompt:
         context: Token limit of its requests, and how conversations are shortened. Default: the agent's, or the app's.
         parallel: Maximum number of calls of one answer that run at once, 1 to 100. Only calls of `read_only` tools
             run at once. Default: the agent's, or the app's, or 1.
+        hooks: Hooks of its requests, answers and calls, see `tw.Hooks`. They are asked after those of the app and of
+            the agent. Default: none.
     """
 
     name: str
@@ -184,6 +187,7 @@ class Prompt:
     model_settings: ModelSettings | Mapping[str, object] | None = None
     context: Context | None = None
     parallel: int | None = None
+    hooks: Sequence[Hooks] = ()
 
     def __post_init__(self) -> None:
         check_name("A prompt", self.name)
@@ -211,6 +215,7 @@ class Prompt:
         declared_variables(subject, self.variables)
         check_kind(f"{subject}: context", self.context, (Context, NoneType), "a tw.Context")
         check_parallel(subject, self.parallel)
+        object.__setattr__(self, "hooks", check_hooks(subject, self.hooks))
         check_exposed(subject, self.expose_as_tool, self.tool_description)
         self._set_output(subject)
         self.parameters()  # an invalid schema is reported here

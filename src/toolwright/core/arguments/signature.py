@@ -131,7 +131,7 @@ def signature_of(
     handler: Handler, parameters: JSONObject, binding: Binding, opened: JSONObject | None = None
 ) -> Signature:
     """Return the signature of a handler with a separately declared schema and its own binding."""
-    waits = _waits(handler) or bool(binding.dependencies)
+    waits = can_wait(handler) or bool(binding.dependencies)
     return Signature(
         parameters=parameters, binding=binding, on_loop=runs_on_loop(handler), waits=waits, opened=opened
     )
@@ -376,7 +376,7 @@ def read_required(model: type[BaseModel], name: str) -> tuple[JSONObject, Comple
     return schema, functools.partial(complete, builder, fields)
 
 
-def _waits(handler: Handler) -> bool:
+def can_wait(handler: Handler) -> bool:
     """Return whether a call can wait. A coroutine function without an `await` in its own code cannot."""
     function = handler.__func__ if isinstance(handler, types.MethodType) else handler
     if not isinstance(function, types.FunctionType) or not function.__code__.co_flags & inspect.CO_COROUTINE:

@@ -11,12 +11,13 @@ from toolwright.core.threads.event import EventDraft
 class Approve(Unit):
     """Approve a call that waits for an approval, before it expires, by one compare-and-set. Its run then continues.
 
-    `arguments` replace the call's own, `decisions` its decisions.
+    `arguments` replace the call's own, which are kept as `requested`, `decisions` its decisions.
     """
 
     thread_id: str
     call_id: str
     arguments: str | None
+    requested: str | None = None
     event: EventDraft
     decisions: tuple[JSONObject, ...] = ()
     effects: tuple[Effect, ...] = ()

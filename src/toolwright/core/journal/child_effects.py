@@ -1,5 +1,6 @@
 """Effects of a unit of work on other threads of a thread tree, and on a thread's data other than its messages."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from toolwright.core.env.env import Asked, EnvChange, VariablesRequest
@@ -17,6 +18,7 @@ from toolwright.core.journal.rows import (
     Rule,
 )
 from toolwright.core.json_value import JSONObject
+from toolwright.core.threads.call import Call
 from toolwright.core.threads.child import ENDED, ChildEnd
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery, InboxEvent
@@ -157,6 +159,22 @@ class SetValue(ChildEffect):
             yield Delete(kind=ThreadValue, key=(self.thread_id, self.key))
         else:
             yield Put(record=ThreadValue(thread_id=self.thread_id, key=self.key, value=self.value))
+
+
+class ChangeCall(ChildEffect):
+    """Change fields of a call of the thread that no transition changes, or its result after it was settled."""
+
+    call_id: str
+    fields: Mapping[str, object]
+
+    def rule(self, at: datetime) -> Rule[None]:
+        yield Move(kind=Call, where={"id": self.call_id, "thread_id": self.thread_id}, fields=self.fields)
+
+
+def change_call(call: Call, *names: str) -> ChangeCall:
+    """Return the effect that gives the stored call these fields of `call`."""
+    fields = {name: getattr(call, name) for name in names}
+    return ChangeCall(thread_id=call.thread_id, call_id=call.id, fields=fields)
 
 
 class OpenRequest(ChildEffect):

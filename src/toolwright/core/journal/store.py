@@ -10,6 +10,7 @@ from toolwright.core.env.env import EnvRow
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import StoreError
 from toolwright.core.files import File
+from toolwright.core.hooks import HookVerdict
 from toolwright.core.journal.reads import (
     BY_TIME,
     AgentReads,
@@ -241,6 +242,10 @@ class Store(ABC):
     async def steps(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Step]:
         """Return the steps of the run, in order."""
         return await self.rows.find(Step, {"run_id": run_id}, ("number",), limit=limit)
+
+    async def verdicts(self, run_id: str) -> Sequence[HookVerdict]:
+        """Return the verdicts of hooks in the run, oldest first."""
+        return await self.rows.find(HookVerdict, {"run_id": run_id}, HookVerdict.STORED.order)
 
     async def run_messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         """Return all messages of a run, including skipped ones."""

@@ -53,14 +53,14 @@ def is_over(status: CallStatus) -> bool:
 class Call(Record):
     """One invocation of a tool, as stored in the journal.
 
-    `id` is ours and unique; `model_call_id` is the model's id. `arguments` is the JSON text as the model wrote it.
-    `deadline` is when the inline wait ends, `expires_at` when a submission is no longer accepted. `result` is a
-    rendered `ToolResult` (see `wire.result`). `attempts` counts how often the tool was started. A `visible` call is
-    shown in `space_id`, if the thread had an active space. `worker` has claimed it until `leased_until`. After that it
-    is available again only if it is `repeatable` (D25). `parent_id` is the call that made this one, through a prompt
-    tool or `invoke_tool`. A call that needs an `approval` waits for it before it starts, on its `terms`. Once approved,
-    it is `created` again, with the approved arguments. `decisions` are those of people, services and the app about it,
-    oldest first.
+    `id` is ours and unique; `model_call_id` is the model's id. `arguments` is the JSON text as the model wrote it, or
+    a hook or an approver replaced it; `requested` is the model's text then. `deadline` is when the inline wait ends,
+    `expires_at` when a submission is no longer accepted. `result` is a rendered `ToolResult` (see `wire.result`).
+    `attempts` counts how often the tool was started. A `visible` call is shown in `space_id`, if the thread had an
+    active space. `worker` has claimed it until `leased_until`. After that it is available again only if it is
+    `repeatable` (D25). `parent_id` is the call that made this one, through a prompt tool or `invoke_tool`. A call that
+    needs an `approval` waits for it before it starts, on its `terms`. Once approved, it is `created` again, with the
+    approved arguments. `decisions` are those of people, services and the app about it, oldest first.
     """
 
     STORED = Stored(key=("id",), owner="thread_id")
@@ -74,6 +74,7 @@ class Call(Record):
     name: str
     kind: str
     arguments: str
+    requested: str | None = None
     model_call_id: str
     status: CallStatus
     route: Route | None = None
@@ -118,9 +119,19 @@ class Call(Record):
             status="created",
             approval="approved" if arguments is None else "edited",
             arguments=self.arguments if arguments is None else arguments,
+            requested=self.requested if arguments is None else self.as_requested,
             terms=None,
             expires_at=None,
         )
+
+    @property
+    def as_requested(self) -> str:
+        """The arguments as they were requested, also after they were replaced."""
+        return self.arguments if self.requested is None else self.requested
+
+    def with_arguments(self, arguments: str) -> "Call":
+        """Return the call with replaced arguments."""
+        return changed(self, arguments=arguments, requested=self.as_requested)
 
     def free_for(self, worker: str, at: datetime) -> bool:
         """Return whether the worker can claim the call: it is unclaimed, or repeatable and its lease has expired."""

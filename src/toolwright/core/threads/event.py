@@ -16,7 +16,7 @@ EventType: TypeAlias = Literal[
     "message", "message.delta", "message.reasoning", "message_updated", "message_deleted",
     "reaction_added", "reaction_removed",
     "tool.started", "tool.streaming", "tool.progress", "tool.done", "tool.error", "tool.call", "tool.held",
-    "tool.waiting", "tool.approved",
+    "tool.waiting", "tool.approved", "hook.verdict",
     "agent.active", "agent.inactive", "space.message", "space.message.streaming", "space.message.aborted",
     "space.deleted", "member_added", "member_removed", "context.compacted", "connected", "reset",
 ]  # fmt: skip

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from toolwright.core.json_value import JSON
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.run import Side
 from toolwright.core.value import Record, Stored, Value
 
 MAX_REASONING = 32_768  # characters
+SENT_BACK = "back_"
+"""Prefix of the ids of answers that a hook has sent back to the model."""
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 """The journal has no message of the system. It is the role of reports and notices in a request to a model."""
@@ -41,7 +43,8 @@ class Sent(Value):
 
     `compaction` is the number of the compaction in force, or 0. `version` is the version of the compaction rules.
     `system` and `tools` are the digests of these texts. `tokens` is our estimate of the request's tokens, or None,
-    `counted` the provider's count, `budget` the maximum, or None for no limit.
+    `counted` the provider's count, `budget` the maximum, or None for no limit. `change` is what hooks have changed in
+    the messages, a record of `core/request_changes.py`.
     """
 
     system: str = ""
@@ -51,6 +54,7 @@ class Sent(Value):
     tokens: int | None = None
     counted: int | None = None
     budget: int | None = None
+    change: JSONObject | None = None
 
 
 class StateReport(Value):

@@ -10,7 +10,7 @@ RunStatus: TypeAlias = Literal["queued", "running", "waiting", "completed", "fai
 CutReason: TypeAlias = Literal["max_tokens", "refusal", "content_filter", "empty"]
 """Why a model's answer is not whole: its output limit, its refusal, its provider's filter, or it has no content."""
 StopReason: TypeAlias = Literal[
-    "end_turn", "stop_tool", "max_steps", "max_seconds", "session_stop", "session_fail", CutReason
+    "end_turn", "stop_tool", "max_steps", "max_seconds", "session_stop", "session_fail", "rejected", CutReason
 ]
 CUTS: tuple[CutReason, ...] = get_args(CutReason)
 Side: TypeAlias = Literal["side_a", "side_b"]

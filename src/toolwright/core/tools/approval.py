@@ -66,6 +66,41 @@ class Approval:
             object.__setattr__(self, "by", tuple(self.by))
 
 
+def narrower(one: Approval | None, other: Approval) -> Approval:
+    """Return an approval that satisfies both: the fewer who may answer, the shorter time. `when` is left out.
+
+    Raises `DefinitionError` if nobody could answer both.
+    """
+    if one is None:
+        return other
+    limits = [each for each in (one.expires_in, other.expires_in) if each is not None]
+    return Approval(
+        by=_fewer(one.by, other.by),
+        expires_in=min(limits, default=None),
+        edit=one.edit and other.edit,
+        reason=one.reason and other.reason,
+    )
+
+
+def _fewer(
+    one: Approvers | Collection[str], other: Approvers | Collection[str]
+) -> Approvers | Collection[str]:
+    if one == other or other == "anyone":
+        return one
+    if one == "anyone":
+        return other
+    lists = [each for each in (one, other) if not isinstance(each, str)]
+    if len(lists) == 2:
+        both = [each for each in lists[0] if each in lists[1]]
+        if both:
+            return both
+    elif lists and "person" in (one, other):
+        return lists[0]
+    raise DefinitionError(
+        f"two approvals contradict each other: by {brief_value(one)} and by {brief_value(other)}"
+    )
+
+
 Requirement: TypeAlias = "bool | Predicate | Approval | None"
 """A tool's declaration of approval: True or False for all calls, a function of the arguments, or an `Approval`."""
 

@@ -1,64 +1,126 @@
-"""Decisions about a call before it starts: missing variables, and the approval of a person."""
+"""Decisions about a call before it starts: missing variables, hooks, and the approval of a person."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 from toolwright.core.concurrency import in_thread_if_large
+from toolwright.core.errors import DefinitionError, HookFailed
 from toolwright.core.journal.agent_effects import SetTimer
+from toolwright.core.results import ToolResult
 from toolwright.core.state.state import ELICIT_TIMEOUT
+from toolwright.core.text import sentence
 from toolwright.core.threads.approval import Terms
 from toolwright.core.threads.call import Call, timer_of
-from toolwright.core.tools.approval import is_needed
+from toolwright.core.tools.approval import Approval, is_needed, narrower
 from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error, prepare
 from toolwright.core.tools.tool import Tool
+from toolwright.core.value import changed
 from toolwright.runtime.calls.request_state import resolver
 from toolwright.runtime.calls.variables import missing_for
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.hooks import HookRunner, CallVerdicts
 from toolwright.wire.event import tool_event
 
 
-async def decide(context: RunContext, call: Call) -> None:
-    """Refuse a call whose variables are still missing, or evaluate its tool's approval predicate, if it has one."""
-    tools = context.frame.tools or context.active.by_name
-    tool = tools.get(call.name)
-    if tool is None:
-        return
-    missing = missing_for(context, tool)
-    if missing:
-        context.decided[call.id] = missing_variables_error(call.name, [each.name for each in missing])
-        return
-    if (
-        tool.approval is None
-        or tool.approval.when is None
-        or call.approval is not None
-        or call.id in context.decided
-    ):
-        return
-    resolve = resolver(context, Changes(), call)
-    prepared = await in_thread_if_large(
-        call.arguments, prepare, tools, call.name, call.arguments, call.id, resolve
-    )
-    if not isinstance(prepared, PreparedCall):  # invalid arguments need no approval
-        return
-    context.decided[call.id] = "ask"  # also if the run is cancelled before the predicate returns
-    scope = asyncio.timeout(None)
-    with suppress(TimeoutError):
-        async with scope:
-            context.abort.within(scope)
-            if not await is_needed(tool.approval, call.name, prepared.arguments):
-                context.decided[call.id] = "start"
-    context.abort.left(scope)
+class CallDecider:
+    """Decides about calls before they start. `hooks` asks the hooks of the active agent."""
+
+    def __init__(self, hooks: HookRunner) -> None:
+        self._hooks = hooks
+
+    async def decide(self, context: RunContext, call: Call) -> None:
+        """Refuse a call whose variables are still missing, ask its hooks, and evaluate its approval predicate."""
+        tools = context.frame.tools or context.active.by_name
+        tool = tools.get(call.name)
+        if tool is None:
+            return
+        missing = missing_for(context, tool)
+        if missing:
+            context.decided[call.id] = missing_variables_error(call.name, [each.name for each in missing])
+            return
+        if call.id in context.decided:
+            return
+        approval = tool.approval if call.approval is None else None
+        hooks = context.active.hooks
+        asks = hooks is not None and bool(hooks.before_call) and asks_hooks(context, call)
+        if not asks and (approval is None or approval.when is None):
+            return
+        resolve = resolver(context, Changes(), call)
+        prepared = await in_thread_if_large(
+            call.arguments, prepare, tools, call.name, call.arguments, call.id, resolve
+        )
+        if not isinstance(prepared, PreparedCall):  # invalid arguments need no approval
+            context.decided[call.id] = "start"
+            return
+        if asks:
+            verdicts = await self._ask_hooks(context, tools, call, prepared, approval)
+            if isinstance(verdicts, ToolResult):
+                context.decided[call.id] = verdicts
+                return
+            prepared = verdicts.prepared or prepared
+            if verdicts.approval is not None:
+                context.decided[call.id] = "ask" if call.approval is None else "start"
+                return
+        context.decided[call.id] = "start" if approval is None else "ask"
+        if approval is not None and approval.when is not None:
+            await self._evaluate(context, call, approval, prepared)
+
+    async def _ask_hooks(
+        self,
+        context: RunContext,
+        tools: Mapping[str, Tool],
+        call: Call,
+        prepared: PreparedCall,
+        approval: Approval | None,
+    ) -> CallVerdicts | ToolResult:
+        """Ask the hooks, and keep their verdicts for the unit that starts or settles the call."""
+        again = partial(prepare, tools, call.name, call_id=call.id)
+        verdicts = await self._hooks.before_call(context, call, prepared, lambda text: again(arguments=text))
+        if verdicts.approval is not None and approval is not None:
+            try:
+                verdicts = changed(verdicts, approval=narrower(approval, verdicts.approval))
+            except DefinitionError as error:
+                refused = ToolResult.fail(
+                    sentence(f"The call is not executed: {error.message}"), error_code=HookFailed.code
+                )
+                verdicts = changed(verdicts, error=refused)
+        context.verdicts[call.id] = verdicts
+        return verdicts if verdicts.error is None else verdicts.error
+
+    async def _evaluate(
+        self, context: RunContext, call: Call, approval: Approval, prepared: PreparedCall
+    ) -> None:
+        """Start the call if its tool's predicate says so. It waits for an approval if the run is cancelled before."""
+        scope = asyncio.timeout(None)
+        with suppress(TimeoutError):
+            async with scope:
+                context.abort.within(scope)
+                if not await is_needed(approval, call.name, prepared.arguments):
+                    context.decided[call.id] = "start"
+        context.abort.left(scope)
 
 
-def approval_terms(context: RunContext, changes: Changes, call: Call, tool: Tool) -> Terms:
+def asks_hooks(context: RunContext, call: Call) -> bool:
+    """Return whether the hooks are asked about a call: not again once it is approved, unless it was edited.
+
+    Questions of handlers are calls of our own, which no hook is asked about.
+    """
+    return call.approval in (None, "edited") and not context.frame.tools
+
+
+def approval_terms(
+    context: RunContext, changes: Changes, call: Call, tool: Tool, approval: Approval
+) -> Terms:
     """Return the terms of the call's approval. Adds its timer and its event to the changes.
 
     A call that is waited for in memory expires after at most an hour.
     """
-    approval, validator = tool.approval, tool.validator
-    assert approval is not None and validator is not None, "the call needs an approval"
+    validator = tool.validator
+    assert validator is not None, "set when the tool was made"
     seconds = approval.expires_in
     if context.holder is not None:
         seconds = ELICIT_TIMEOUT if seconds is None else min(seconds, ELICIT_TIMEOUT)

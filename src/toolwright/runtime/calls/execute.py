@@ -10,8 +10,9 @@ from typing import Any
 from toolwright.core.concurrency import Supervision, deadlines_of
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import CALL_ID, logger
-from toolwright.core.errors import InvalidRequest, NotFound, TooLarge, ToolwrightError
+from toolwright.core.errors import HookFailed, InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.files import FileDrafts
+from toolwright.core.hooks import HookVerdict
 from toolwright.core.results import Outcome, Pending, ToolResult, attached_text
 from toolwright.core.text import BEFORE_CUT, cleaned_before_cut
 from toolwright.core.threads.call import Call
@@ -23,6 +24,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env import redacted
+from toolwright.runtime.hooks import HookRunner, record
 from toolwright.runtime.state.state import HandlerServices, Invoke, RunState
 from toolwright.runtime.threads.thread_tree import children_of
 
@@ -36,10 +38,11 @@ ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has bef
 
 @dataclass(frozen=True, slots=True)
 class HandlerOutcome:
-    """The outcome of an executed call, and the state that it wrote to."""
+    """The outcome of an executed call, the state that it wrote to, and the verdicts of hooks about its result."""
 
     outcome: Outcome | None  # None if it was cancelled with its run
     state: RunState
+    rows: Sequence[HookVerdict] = ()
 
 
 class CallExecutor:
@@ -49,10 +52,12 @@ class CallExecutor:
         self,
         executors: Mapping[Kind, Executor],
         services: HandlerServices,
+        hooks: HookRunner,
         abort_grace: float = ABORT_GRACE,
     ) -> None:
         self._executors = executors
         self._services = services
+        self._hooks = hooks
         self._abort_grace = abort_grace
 
     def state(self, context: RunContext, call: Call, invoke: Invoke) -> RunState:
@@ -74,16 +79,35 @@ class CallExecutor:
             )
         state = RunState(context, call, self._services, invoke, children)
         token = CALL_ID.set(call.id)  # a handler that has its own task gets a copy
+        hooks = None if context.frame.tools else context.active.hooks
         try:
             if context.trace is None:
                 work = self._run(context, prepared, state)
             else:
                 work = context.trace.carry_out(call.id, lambda: self._run(context, prepared, state))
             if ends_at_once(self._executors.get(prepared.tool.carrier), prepared.tool):
-                return HandlerOutcome(await work, state)
-            return HandlerOutcome(await self._in_time(context, work, prepared.tool, state), state)
+                ran = HandlerOutcome(await work, state)
+            else:
+                ran = HandlerOutcome(await self._in_time(context, work, prepared.tool, state), state)
+            if hooks is not None and hooks.after_call:
+                return await self.with_verdicts(context, call, prepared.tool, ran)
+            return ran
         finally:
             CALL_ID.reset(token)
+
+    async def with_verdicts(
+        self, context: RunContext, call: Call, tool: Tool, ran: HandlerOutcome
+    ) -> HandlerOutcome:
+        """Return the outcome with the verdicts of hooks. If one fails, it is an error that ends the run."""
+        if not isinstance(ran.outcome, ToolResult):
+            return ran
+        try:
+            result, rows = await self._hooks.after_call(context, call, tool, ran.outcome)
+        except HookFailed as failed:
+            ran.state.execution.failed = failed
+            error = ToolResult.fail(failed.message, error_code=failed.code)
+            return HandlerOutcome(error, ran.state, failed.rows)
+        return HandlerOutcome(result, ran.state, rows)
 
     async def _in_time(
         self, context: RunContext, running: Coroutine[Any, Any, Outcome], tool: Tool, state: RunState
@@ -139,11 +163,13 @@ class CallExecutor:
             except NotFound as error:
                 outcome = ToolResult.fail(error.message, error_code=error.code)
         changes, drafted, has_effects = state.written()
+        if ran.rows:
+            record(changes, ran.rows)
         if drafted is not None:
             await context.retry_until_available(drafted.rename_existing)
         if has_effects:
             try:
-                changes.effects = tuple(await state.effects())
+                changes.effects += tuple(await state.effects())
             except ToolwrightError as error:  # a precondition of the tool's write no longer holds
                 outcome = ToolResult.fail(error.message, error_code=error.code)
                 changes.env = _without_births(changes.env, context.thread.id)

@@ -96,7 +96,7 @@ class Nested:
             call = await context.retry_until_available(lambda one=call_id: self._store.call(one))
             if call is None:
                 return call_id, state.number, None
-            if call.name == name and call.arguments == arguments:
+            if call.name == name and call.as_requested == arguments:
                 return call_id, state.number, call
 
     async def unfinished_below(self, context: RunContext, parent: Call) -> list[Call]:

@@ -9,22 +9,26 @@ from datetime import timedelta
 from itertools import islice
 from typing import Protocol, TypeAlias
 
+from toolwright.core.hooks import HookPoints
+from toolwright.core.journal.child_effects import change_call
 from toolwright.core.json_value import dumps
 from toolwright.core.limits import CALLS_PER_UNIT
 from toolwright.core.results import Outcome, Pending, ToolResult
 from toolwright.core.schemas.state_paths import may_refer
 from toolwright.core.threads.approval import terms_to_json
 from toolwright.core.threads.call import Call
+from toolwright.core.tools.approval import Approval
 from toolwright.core.tools.pipeline import Decision, PreparedCall, answer_by_model, internal_result, prepare
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import Value
-from toolwright.runtime.calls.decide import approval_terms
+from toolwright.runtime.calls.decide import approval_terms, asks_hooks
 from toolwright.runtime.calls.request_state import resolver, written_size
 from toolwright.runtime.calls.settle import CallSettler, move_call
 from toolwright.runtime.calls.variables import changed_for, missing_for
 from toolwright.runtime.calls.visible import outside_space, show
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.hooks import CallVerdicts, record
 from toolwright.runtime.mcp import pin
 from toolwright.wire.event import tool_event
 
@@ -185,18 +189,32 @@ class CallPlanner:
                     earlier.add_running(tools.get(call.name))
                 continue
             resolve = None if context.values is None else resolver(context, changes, call)
-            prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
+            verdicts, inline = None, self._inline_executors
+            if context.active.hooks is not None:
+                verdicts, inline = context.verdicts.get(call.id), self._inline_for(context.active.hooks)
+            if verdicts is None or verdicts.prepared is None:
+                prepared = prepare(tools, call.name, call.arguments, call.id, resolve)
+            else:
+                prepared = verdicts.prepared
             decision = outside = None
             if isinstance(prepared, PreparedCall):
                 decision = decided(context, changes, call, prepared.tool)
                 outside = outside_space(context, tools, changes, call) if prepared.tool.visible else None
-            move = first_move(prepared, earlier, decision, self._inline_executors, outside)
+            move = first_move(prepared, earlier, decision, inline, outside)
             if move is HELD:
                 return
+            if verdicts is not None and not isinstance(move, NotYet):
+                call = _with_verdicts(changes, call, verdicts)
             if isinstance(move, RefuseCall):
                 self._settler.settle(context, changes, call, move.result)
             elif not isinstance(move, NotYet):
                 self._start(context, tools, changes, call, move, earlier)
+
+    def _inline_for(self, hooks: HookPoints) -> Mapping[Kind, InlineExecutor]:
+        """Return the executors that answer without I/O: only those that wait, if hooks are asked about results."""
+        if not hooks.after_call:
+            return self._inline_executors
+        return {kind: each for kind, each in self._inline_executors.items() if each is wait_outside}
 
     def _start(
         self,
@@ -230,7 +248,9 @@ class CallPlanner:
                 self._settler.wait(context, changes, call, move.pending)
                 earlier.is_open = earlier.is_open or move.pending.wait is not None
             case AskForApproval():
-                _ask(context, changes, call, tool)
+                verdicts = context.verdicts.get(call.id)
+                approval = None if verdicts is None else verdicts.approval
+                _ask(context, changes, call, tool, approval or tool.approval)
                 earlier.is_open = True
 
     def restart(self, context: RunContext, changes: Changes, call: Call) -> bool:
@@ -257,6 +277,9 @@ def decided(context: RunContext, changes: Changes, call: Call, tool: Tool) -> De
         return None
     if changes.env and changed_for(context, tool, changes):
         return None
+    hooks = context.active.hooks
+    if hooks is not None and hooks.before_call and asks_hooks(context, call):
+        return decision
     if tool.approval is None or call.approval is not None:
         return "start"
     return "ask" if tool.approval.when is None else decision
@@ -267,9 +290,20 @@ def max_concurrent(context: RunContext) -> int:
     return 1 if context.values is not None or context.holder is not None else context.active.parallel
 
 
-def _ask(context: RunContext, changes: Changes, call: Call, tool: Tool) -> None:
+def _with_verdicts(changes: Changes, call: Call, verdicts: CallVerdicts) -> Call:
+    """Record the verdicts about a call in the unit that starts or settles it. Return it with replaced arguments."""
+    record(changes, verdicts.rows)
+    if verdicts.text is None:
+        return call
+    call = call.with_arguments(verdicts.text)
+    changes.effects += (change_call(call, "arguments", "requested"),)
+    return call
+
+
+def _ask(context: RunContext, changes: Changes, call: Call, tool: Tool, approval: Approval | None) -> None:
     """Suspend the call until it is approved."""
-    terms, now = approval_terms(context, changes, call, tool), context.clock.now()
+    assert approval is not None, "the call needs an approval"
+    terms, now = approval_terms(context, changes, call, tool, approval), context.clock.now()
     expires_at = None if terms.seconds is None else now + timedelta(seconds=terms.seconds)
     move_call(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 

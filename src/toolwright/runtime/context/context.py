@@ -121,6 +121,8 @@ class RunContext(RunRecord):
         # calls that this process has started with validated arguments and not yet executed
         self.prepared: dict[str, PreparedCall] = {}
         self.decided: dict[str, Decision] = {}  # about calls that have not started
+        self.verdicts: dict[str, Any] = {}  # their `CallVerdicts`s by hooks, a module above this one
+        self.is_admitted = False  # whether hooks were asked about the messages that the run began with
         self._waits: dict[str, float] = {}
         self._streamed: dict[str, str] = {}
         # ids under which the next answer's calls were streamed, by their positions in the answer

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
 from toolwright.core.concurrency import Supervision
-from toolwright.core.errors import InvalidRequest
+from toolwright.core.errors import HookFailed, InvalidRequest
 from toolwright.core.threads.run import QueuedCall, Side, Usage
 
 Member = TypeVar("Member", bound=Callable[..., object])
@@ -79,7 +79,7 @@ class Skipped:
 class RunExecution:
     """Execution state of a call in its run. The requested ends take effect once the call's result is recorded.
 
-    A hook, and a function of instructions, only `reads` the thread.
+    A hook, and a function of instructions, only `reads` the thread. A hook that has `failed` ends the run.
     """
 
     step_count: int
@@ -90,6 +90,7 @@ class RunExecution:
     side_stopped: bool = False
     terminated: bool = False
     skipped: Skipped | None = None
+    failed: HookFailed | None = None
     queued: tuple[QueuedCall, ...] = ()
     over: bool = False
     reads: bool = False
@@ -127,7 +128,7 @@ class RunExecution:
     @property
     def ends(self) -> bool:
         """Return whether the turn or the run ends after this call."""
-        return self.stopped or self.side_stopped or self.skipped is not None
+        return self.stopped or self.side_stopped or self.skipped is not None or self.failed is not None
 
     def adopt(self, below: "RunExecution") -> None:
         """Adopt the requests, the usage and the queued calls of a call that this one has made."""
@@ -142,6 +143,7 @@ class RunExecution:
         self.side_stopped |= below.side_stopped
         self.terminated |= below.terminated
         self.skipped = self.skipped or below.skipped
+        self.failed = self.failed or below.failed
 
 
 class CallWrites(Protocol):

@@ -16,6 +16,7 @@ from toolwright.core.journal.space_effects import Compact, Source
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.units import Advance, Claim, Committed, Takeover
 from toolwright.core.json_value import JSON
+from toolwright.core.model import ModelResponse
 from toolwright.core.schemas.state_paths import read_value_key
 from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
@@ -64,6 +65,7 @@ class RunRecord:
         )
         self.left = False
         self.step_usage: Usage | None = None  # of the step in progress, if it began in this process
+        self.unpaid: list[ModelResponse] = []  # answers to hooks, which the next unit pays for
         self.values: dict[str | None, dict[str, JSON]] | None = None
         self._due: datetime | None = None
         self._has_dropped = False
@@ -162,6 +164,8 @@ class RunRecord:
     ) -> Advance:
         """Return the unit of that kind that makes these changes at the time `at`."""
         held = changes.leaving is None
+        if self.unpaid:
+            run = _paying(run, self.unpaid)
         if kind is not Takeover and run.lives and not changes.is_restart:
             run = changed(run, lives=0, isolated=0)
         if run.held != held:
@@ -196,6 +200,8 @@ class RunRecord:
         if isinstance(unit, Claim | Takeover):
             self.epoch, self.node = self.epoch + 1, None
         turn, self.run = self.run.turn, unit.run
+        if self.unpaid:
+            self.unpaid = []
         self._stored_run = unit.run
         if unit.step is not None:
             self.step_usage = unit.step.usage
@@ -332,6 +338,14 @@ class RunRecord:
     def put_inbox(self, unread: Iterable[InboxEvent]) -> None:
         """Set the unread events."""
         self.inbox = _by_id(unread)
+
+
+def _paying(run: Run, answers: Sequence[ModelResponse]) -> Run:
+    """Return the run with the cost of these answers."""
+    for each in answers:
+        cost = run.cost if each.cost is None else (run.cost or 0.0) + each.cost
+        run = changed(run, usage=run.usage + each.usage, cost=cost)
+    return run
 
 
 def _place(message: Message) -> float:

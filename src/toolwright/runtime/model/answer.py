@@ -11,7 +11,7 @@ from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import MAX_REASONING, Message, MessageCall, Sent
+from toolwright.core.threads.message import MAX_REASONING, SENT_BACK, Message, MessageCall, Sent
 from toolwright.core.threads.run import CUTS, CutReason, QueuedCall, Run, Step
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
@@ -123,12 +123,20 @@ def calls_of(context: RunContext, response: ModelResponse, step: int, at: dateti
 
 
 def assistant_message(
-    context: RunContext, response: ModelResponse, calls: list[Call], step: int, seq: int, at: datetime
+    context: RunContext,
+    response: ModelResponse,
+    calls: list[Call],
+    step: int,
+    seq: int,
+    at: datetime,
+    *,
+    is_sent_back: bool = False,
 ) -> Message:
     """Return the answer as a message of the current conversation, at the position `seq`."""
     frame = context.frame
+    kind = "msg" if response.finish_reason not in CUTS else _CUT.rstrip("_")
     return Message(
-        id=context.new_id("cut" if response.finish_reason in CUTS else "msg"),
+        id=context.new_id(SENT_BACK.rstrip("_") if is_sent_back else kind),
         role="assistant",
         content=response.text,
         seq=seq,

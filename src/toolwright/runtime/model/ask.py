@@ -13,15 +13,16 @@ from toolwright.core.concurrency import Supervision, is_cancelled
 from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
 from toolwright.core.model import (
+    NO_SETTINGS,
     AttemptStarted,
     Model,
     ModelEvent,
     ModelRequest,
     ModelResponse,
-    ModelSettings,
     ReasoningDelta,
 )
 from toolwright.core.ports import Bus, Models
+from toolwright.core.request_changes import summary
 from toolwright.core.text import BEFORE_CUT, error_text, quantity
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes, ThreadLost
@@ -29,6 +30,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame, RequestParts, as_read
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.hooks import HookRunner, SentBack, record
 from toolwright.runtime.model.answer import checked_response, has_called
 from toolwright.runtime.model.context_window import (
     MOST_EDITS,
@@ -54,7 +56,6 @@ SLACK = (
 
 log = logger("toolwright.models")
 EDITED_TOO_OFTEN = "The conversation was changed repeatedly while it was shortened."
-NO_SETTINGS = ModelSettings()
 CLIENT_TIMEOUT = 600.0  # seconds of silence after which the providers' clients give up by themselves
 CLIENT_LEAD = (
     0.2  # seconds that a client with the same limit has to report it, so that the request is sent again
@@ -133,8 +134,10 @@ class ModelAnswers:
         default_model: str | None,
         timeout: float,
         request_timeout: float,
+        hooks: HookRunner,
     ) -> None:
         self.windows = windows
+        self._hooks = hooks
         self._models = models
         self._bus = bus
         self._files = files
@@ -142,11 +145,12 @@ class ModelAnswers:
         self._default_model = default_model
         self._timeout, self._request_timeout = timeout, request_timeout
 
-    async def ask(self, context: RunContext, changes: Changes) -> ModelResponse | None:
+    async def ask(self, context: RunContext, changes: Changes) -> ModelResponse | SentBack | None:
         """Return the answer in the current conversation, or None if the run was cancelled.
 
         The answer is streamed if the conversation is the thread's own. `changes` receives the messages that the request
-        adds to the journal. Raises a `ToolwrightError`, or `ModelRaised`.
+        adds to the journal, and the verdicts of hooks about the request and the answer, one of which can send the
+        answer back. Raises a `ToolwrightError`, or `ModelRaised`.
         """
         try:
             frame, active = context.frame, context.active
@@ -158,7 +162,7 @@ class ModelAnswers:
             for _ in range(MOST_EDITS):
                 request = self._request(context, frame, changes, system)
                 try:
-                    return await self._fitting(context, frame, context.active, request)
+                    return await self._fitting(context, frame, context.active, request, changes)
                 except ConversationChanged:
                     continue
             raise ModelUnavailable(EDITED_TOO_OFTEN)
@@ -168,8 +172,13 @@ class ModelAnswers:
             raise internal_error("asking the model", error) from error
 
     async def _fitting(
-        self, context: RunContext, frame: Frame, active: ActiveAgent, request: ModelRequest
-    ) -> ModelResponse | None:
+        self,
+        context: RunContext,
+        frame: Frame,
+        active: ActiveAgent,
+        request: ModelRequest,
+        changes: Changes,
+    ) -> ModelResponse | SentBack | None:
         """Return the answer to the request, or to a shorter one if it is too long. Only the thread's own streams."""
         parts = frame.parts
         if parts is None or parts.active is not active:
@@ -186,9 +195,13 @@ class ModelAnswers:
             try:
                 compacted = frame.sent is not None and frame.sent.compaction > 0
                 sent = request if active.form is None else formed(context, request)
+                if active.hooks is not None and active.hooks.before_model:
+                    sent = await self._before_model(context, frame, changes, sent)
                 response = await self._answer(context, model, sent, stream, compacted=compacted)
                 if (attempt > 1 or frame.is_over) and response is not None:
                     self.windows.accepted(frame, active, model)
+                if active.hooks is not None and active.hooks.after_model and response is not None:
+                    return await self._after_model(context, changes, response, stream)
                 return response
             except ContextTooLong as refused:
                 tell = None
@@ -202,15 +215,49 @@ class ModelAnswers:
                 if stream is not None:
                     stream.close()
 
+    async def _before_model(
+        self, context: RunContext, frame: Frame, changes: Changes, request: ModelRequest
+    ) -> ModelRequest:
+        """Return the request as the hooks have changed it. The change is recorded with the answer."""
+        after, rows = await self._hooks.before_model(context, request, "answer")
+        if after is not request:
+            self.windows.records.record_change(context, frame, request, after)
+            last = max(place for place, row in enumerate(rows) if row.ruling == "changed")
+            rows[last] = changed(rows[last], details=summary(request, after))
+        record(changes, rows)
+        return after
+
+    async def _after_model(
+        self, context: RunContext, changes: Changes, response: ModelResponse, stream: AnswerStream | None
+    ) -> ModelResponse | SentBack:
+        """Return the answer as the hooks have changed it, or sent it back. A changed text is shown again."""
+        verdict, rows = await self._hooks.after_model(context, response)
+        record(changes, rows)
+        if stream is not None:
+            stream.resolve(None if isinstance(verdict, SentBack) else verdict.text, response.text)
+        return verdict
+
     async def _summarizing(
         self, context: RunContext | None, model: Model, request: ModelRequest
     ) -> ModelResponse | None:
-        """Return the answer of a model that writes a summary, within the time of the run that waits for it, if any."""
+        """Return the answer of a model that writes a summary, within the time of the run that waits for it, if any.
+
+        Within a run the hooks of its agent see the request as well.
+        """
+        hooks = None if context is None else context.active.hooks
+        if context is not None and hooks is not None and hooks.before_model:
+            request, _ = await self._hooks.before_model(context, request, "summary")
         return await self._answer(context, model, request, None)
 
-    async def ask_beside(self, context: RunContext, request: ModelRequest) -> ModelResponse | None:
-        """Return the answer of the active agent's model to a separate request, or None if the run was cancelled."""
-        return await self._answer(context, await self._model(context.active), request, None)
+    async def ask_beside(
+        self, context: RunContext, request: ModelRequest, model: object = None
+    ) -> ModelResponse | None:
+        """Return the answer to a separate request, or None if the run was cancelled.
+
+        It is that of `model`, a name or an object, by default that of the active agent.
+        """
+        chosen = await (self._model(context.active) if model is None else self._models(model))
+        return await self._answer(context, chosen, request, None)
 
     def _request(self, context: RunContext, frame: Frame, changes: Changes, system: str) -> ModelRequest:
         """Return the request for the next step of the conversation."""

@@ -6,8 +6,10 @@ from collections import OrderedDict
 from toolwright.core.agents.agent import is_declared_id
 from toolwright.core.agents.catalog import REQUESTS
 from toolwright.core.model import ModelRequest, ToolDefinition
+from toolwright.core.request_changes import recorded
 from toolwright.core.threads.compaction import VERSION, SentText, text_digest
 from toolwright.core.threads.message import Sent
+from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 
@@ -54,6 +56,20 @@ class SentRecords:
             tokens=tokens or None,
             budget=budget,
         )
+
+    def record_change(
+        self, context: RunContext, frame: Frame, before: ModelRequest, after: ModelRequest
+    ) -> None:
+        """Record the request as hooks have changed it."""
+        assert frame.sent is not None, "the request was recorded before it was changed"
+        texts = frame.texts
+        system, tools = self._texts(context, frame, after)
+        change, parts = recorded(before, after)
+        thread_id = context.thread.id
+        unknown = [each for each in parts if (thread_id, each) not in self._known]
+        missing = [SentText(thread_id=thread_id, digest=each, text=parts[each]) for each in unknown]
+        frame.texts = (*texts, *frame.texts, *missing)
+        frame.sent = changed(frame.sent, system=system, tools=tools, change=change)
 
     def _texts(self, context: RunContext, frame: Frame, request: ModelRequest) -> tuple[str, str]:
         tools, tools_digest = self.tools_text(request.tools)

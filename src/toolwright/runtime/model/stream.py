@@ -120,6 +120,8 @@ class AnswerStream:
         self._timer: asyncio.TimerHandle | None = None
         self._attempt = ""
         self._in_space: SpaceStream | None = None  # set once there is something to show
+        hooks = context.active.hooks
+        self._held = hooks is not None and hooks.holds_text  # until the verdict
 
     def show(self, event: ModelEvent) -> None:
         """Publish one event of the model. The text so far is kept, because a follower can join later."""
@@ -140,12 +142,34 @@ class AnswerStream:
                 return
             case _:
                 return
-        if self._timer is None and self._wanted(self._in_space):
+        if self._timer is None and not self._held and self._wanted(self._in_space):
             self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._flush_in_time)
 
     def finish(self) -> None:
         """Note that the answer is complete."""
         self._whole = True
+
+    def resolve(self, text: str | None, before: str) -> None:
+        """Show the answer after the verdict of hooks: its text again if they have changed it, or the held text.
+
+        Nothing more is shown of an answer that was sent back, for which `text` is None.
+        """
+        if self._in_space is None:
+            return
+        if text is None:
+            self._parts.clear()
+            return
+        if text != before:
+            if not self._held:
+                self.close()
+                self._attempt = ""
+            calls = {index: part for index, part in self._parts.items() if index >= 0}
+            self._parts.clear()
+            self._grow(_TEXT, "", text)
+            self._parts |= calls
+        self._held = False
+        if self._wanted(self._in_space):
+            self._flush()
 
     def close(self) -> None:
         """Publish the rest. If the answer ended early, what was shown in its space is withdrawn."""

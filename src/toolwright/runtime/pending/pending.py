@@ -189,6 +189,7 @@ def approval(
         thread_id=call.thread_id,
         call_id=call.id,
         arguments=arguments,
+        requested=None if arguments is None else call.as_requested,
         event=approved_event(call.id, call.name, decisions[-1], answer.reason, edited=arguments is not None),
         decisions=decisions,
         effects=dropped_timers(call),

@@ -1,10 +1,11 @@
 """The end of a run: a pure function of its record, the changes of its last unit, and how it ends (D12, D21)."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from toolwright.core.agents.agent import home_thread_id_of
 from toolwright.core.agents.catalog import REQUESTS
+from toolwright.core.journal.agent_effects import SetTimer
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.space_effects import Announce
 from toolwright.core.journal.units import Leaving
@@ -19,8 +20,12 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.runs.outage import back_off, end_of_back_off, next_try
 from toolwright.runtime.threads.inbox import OWN
+from toolwright.runtime.timers import AFTER_RUN
 from toolwright.wire.event import run_event
 from toolwright.wire.space import space_event
+
+MADE_UP_AFTER = timedelta(seconds=60)
+"""Time after which another process asks the hooks of the end of a run, unless they were asked."""
 
 
 def finish(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
@@ -47,14 +52,23 @@ def finish(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[C
         completed_at=now,
     )
     leaving, back_off = _release(context, inbox, end, now)
+    told = after_run_timer(context, run.id, now)
     inactive = presence(context, context.space.at_work_after(changes), "agent.inactive")
     return changed(
         changes,
         events=[*changes.events, run_event(over)],
-        effects=(*changes.effects, *inactive, *back_off),
+        effects=(*changes.effects, *inactive, *back_off, *told),
         inbox=tuple(inbox),
         leaving=leaving,
     ), over
+
+
+def after_run_timer(context: RunContext, run_id: str, now: datetime) -> Sequence[Effect]:
+    """Return the timer that asks the hooks of a run's end if this process dies before it has done so."""
+    hooks = context.root.active.hooks if context.root.active is not None else None
+    if hooks is None or not hooks.after_run:
+        return ()
+    return (SetTimer(name=f"{AFTER_RUN}:{run_id}", due=now + MADE_UP_AFTER),)
 
 
 def leaving_after(context: RunContext, inbox: Sequence[InboxChange], now: datetime) -> Leaving:

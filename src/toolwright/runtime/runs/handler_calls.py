@@ -11,7 +11,7 @@ from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import QueuedCall
 from toolwright.core.tools.tool import Tool
-from toolwright.runtime.calls.decide import decide
+from toolwright.runtime.calls.decide import CallDecider
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.request_state import write_output
 from toolwright.runtime.calls.settle import CallSettler
@@ -39,7 +39,9 @@ class HandlerCalls:
         nested: Nested,
         whole: WholeResults,
         handler_tools: Mapping[str, Tool],
+        decider: CallDecider,
     ) -> None:
+        self._decider = decider
         self._do = do
         self._outcomes = outcomes
         self._settler = settler
@@ -84,7 +86,7 @@ class HandlerCalls:
         depth = context.enter_frame(frame)
         try:
             if recorded is None:
-                await decide(context, call)
+                await self._decider.decide(context, call)
                 await context.commit(partial(self._outcomes.call_made, context, call))
             while frame.open:
                 action = _next_action(context, state, frame)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from toolwright.core.agents.active import CallSummary, after_calls, after_text, side_over
 from toolwright.core.env.logs import logger
-from toolwright.core.journal.child_effects import HandOff
+from toolwright.core.errors import HookFailed
+from toolwright.core.hooks import HookVerdict
+from toolwright.core.journal.child_effects import HandOff, change_call
 from toolwright.core.journal.space_effects import KeepTexts
 from toolwright.core.journal.units import Advance, Answer, Result
 from toolwright.core.model import ModelResponse, call_not_executed
@@ -24,6 +26,7 @@ from toolwright.core.schemas.output import (
 from toolwright.core.text import brief, sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import FAULT, InboxEvent
+from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, QueuedCall, Run, StopReason, Usage
 from toolwright.core.value import changed
 from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
@@ -34,6 +37,7 @@ from toolwright.runtime.context.commit import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import CALL_ID
+from toolwright.runtime.hooks import SentBack, record
 from toolwright.runtime.model.answer import (
     EMPTY,
     assistant_message,
@@ -50,6 +54,7 @@ from toolwright.runtime.runs.loop import limit_end
 from toolwright.runtime.runs.outage import end_outage
 from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import step_event
+from toolwright.wire.result import result_to_json
 
 log = logger("toolwright.runtime")
 
@@ -88,6 +93,8 @@ class Outcomes:
         response: ModelResponse,
         formed: FormedAnswer | None = None,
         cut: CutReason | None = None,
+        *,
+        is_sent_back: bool = False,
     ) -> Next:
         """Build the unit of the model's answer and the start of its first call; `before` are the messages read."""
         changes = before.copy() if before.messages or before.effects else Changes()
@@ -95,7 +102,8 @@ class Outcomes:
         number = frame.step(run)
         calls = calls_of(context, response, number, at) if response.calls else []
         seq = context.next_seq(changes)
-        context.add_message(changes, assistant_message(context, response, calls, number, seq, at))
+        message = assistant_message(context, response, calls, number, seq, at, is_sent_back=is_sent_back)
+        context.add_message(changes, message)
         if run.error is not None or context.thread.faults:
             end_outage(context, changes)
         if frame.texts:
@@ -150,23 +158,67 @@ class Outcomes:
         return Next(kind=Answer, changes=changes, run=run, ends_step=frame.call is None, end=end)
 
     def correction(
-        self, context: RunContext, before: Changes, response: ModelResponse, fault: InvalidAnswer
+        self, context: RunContext, before: Changes, response: ModelResponse, fault: InvalidAnswer | SentBack
     ) -> Next:
-        """Build the unit of an answer that breaks its schema: errors for the model, or a failed run after too many."""
-        following = self.answer(context, before, changed(response, calls=()), FormedAnswer(response=response))
-        if corrections(context.root.messages, context.run.id) >= MOST_CORRECTIONS:
-            error = f"The model's answer broke its schema {MOST_CORRECTIONS + 1} times in a row: {brief(str(fault))}"
+        """Build the unit of a rejected answer: errors for the model, or the end of the conversation after too many.
+
+        The answer breaks its schema, or a hook has sent it back.
+        """
+        frame = context.frame
+        answer, formed = changed(response, calls=()), FormedAnswer(response=response)
+        following = self.answer(context, before, answer, formed, is_sent_back=isinstance(fault, SentBack))
+        if corrections(frame.messages, context.run.id) >= MOST_CORRECTIONS:
+            times = f"{MOST_CORRECTIONS + 1} times in a row"
+            if isinstance(fault, SentBack):
+                error, code = (
+                    f"A hook has sent the model's answer back {times}: {brief(fault.reason)}",
+                    HookFailed.code,
+                )
+            else:
+                error, code = (
+                    f"The model's answer broke its schema {times}: {brief(str(fault))}",
+                    OUTPUT_FAULT,
+                )
             error = f"{sentence(error)} The last answer: {brief(response.text, MOST_SHOWN)}"
-            end = End("failed", error=error, error_code=OUTPUT_FAULT)
-            return changed(following, end=end)
+            return changed(following, end=End("failed", error=error, error_code=code))
+        text = fault.reason if isinstance(fault, SentBack) else correction(fault)
         changes = following.changes
-        context.add_message(
-            changes,
-            correction_message(
-                context, correction(fault), context.run.step_count + 1, context.next_seq(changes)
-            ),
-        )
+        seq = context.next_seq(changes)
+        context.add_message(changes, correction_message(context, text, frame.step(context.run), seq))
         return following
+
+    def rejected(
+        self,
+        context: RunContext,
+        before: Changes,
+        messages: Sequence[Message],
+        reason: str,
+        rows: Sequence[HookVerdict],
+    ) -> Next:
+        """Build the unit of a run whose messages a hook has rejected: they are never sent to a model (D12).
+
+        Another message that joins the run in the meantime keeps it running.
+        """
+        changes, ids = before.copy(), {each.id for each in messages}
+        record(changes, rows)
+        changes.messages = [changed(one, kept=False) if one.id in ids else one for one in changes.messages]
+        changes.dropped = tuple(
+            [one.seq for one in context.root.messages if one.id in ids and one.seq is not None]
+        )
+        answer = Message(
+            id=context.new_id("msg"),
+            role="assistant",
+            content=reason,
+            seq=context.next_seq(changes),
+            run_id=context.run.id,
+            step=context.run.step_count,
+            side=context.side,
+            kept=False,
+            created_at=context.clock.now(),
+        )
+        context.add_message(changes, answer)
+        run = changed(context.run, output=reason)
+        return Next(kind=Result, changes=changes, run=run, end=End("completed", "rejected"))
 
     # ── calls ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -241,10 +293,20 @@ class Outcomes:
         changes.nested, changes.call_changes = (*(moved or [call]),), []
         return Next(kind=Result, changes=changes, run=context.run)
 
-    async def delivered(self, context: RunContext, call: Call) -> Next:
-        """Build the unit that delivers the result of a call settled elsewhere, with its consequences."""
+    async def delivered(self, context: RunContext, call: Call, checked: HandlerOutcome | None = None) -> Next:
+        """Build the unit that delivers the result of a call settled elsewhere, with its consequences.
+
+        `checked` is the result with the verdicts of hooks, or None without hooks.
+        """
         changes = Changes()
+        if checked is not None and isinstance(checked.outcome, ToolResult):
+            record(changes, checked.rows)
+            call = changed(call, result=result_to_json(checked.outcome))
+            if checked.rows:
+                changes.effects += (change_call(call, "result"),)
         self._settler.deliver(context, changes, call, await self._settler.bounded(context, changes, call))
+        if checked is not None and checked.state.execution.failed is not None:
+            return await self._stopped(context, changes, checked.state.execution)
         return self.with_next(context, changes, context.run)
 
     def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
@@ -299,6 +361,10 @@ class Outcomes:
     async def _stopped(self, context: RunContext, changes: Changes, execution: RunExecution) -> Next:
         """Build the unit of a handler that has ended the run or its side's turn: no later call of the step starts."""
         changes.events.append(step_event("step.done", context.run.step_count, context.step_usage))
+        if execution.failed is not None:
+            failed = execution.failed
+            end = End("failed", error=failed.message, error_code=failed.code)
+            return _forced_end(context.run, changes, end)
         if execution.skipped is not None:
             end = End("skipped", reason=execution.skipped.reason)
             return _forced_end(context.run, changes, end)

@@ -13,6 +13,7 @@ from toolwright.core.files import fold
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PAGE_BYTES, Page, PageLimit
+from toolwright.core.request_changes import digests_of, rebuilt
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import (
@@ -118,7 +119,8 @@ class SentPrompts(Carried):
     async def _history(
         self, thread: Thread, run: Run, said: Sequence[Message], sent: Sequence[Sent]
     ) -> _History:
-        digests = {digest for each in sent for digest in (each.system, each.tools) if digest}
+        named = [(each.system, each.tools, *digests_of(each.change)) for each in sent]
+        digests = {digest for each in named for digest in each if digest}
         texts = {each.digest: each.text for each in await self._store.sent_texts(thread.id, sorted(digests))}
         versions: dict[int, list[MessageVersion]] = {}
         for each in await self._store.message_versions(thread.id):
@@ -292,6 +294,8 @@ def _filled(
     sent = prompt.sent
     assert sent is not None, "checked by the caller"
     messages = build()
+    if sent.change is not None:
+        messages = rebuilt(messages, sent.change, history.texts)
     tools = history.texts.get(sent.tools, "")
     system = history.texts.get(sent.system, "")
     changing = "" if prompt.state is None else report_text(prompt.state)

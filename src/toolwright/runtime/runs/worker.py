@@ -14,10 +14,11 @@ from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
 from toolwright.core.files import FileDrafts
+from toolwright.core.journal.agent_effects import DropTimer
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
-from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
+from toolwright.core.journal.units import Apply, Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.json_value import is_large
 from toolwright.core.limits import nth_delay
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
@@ -32,6 +33,7 @@ from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.context.commit import Answered, Changes, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files import FileKeeper
+from toolwright.runtime.hooks import HookRunner
 from toolwright.runtime.journal import Services
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.act import Actions
@@ -50,6 +52,7 @@ from toolwright.runtime.threads.inbox import (
     within_limit,
 )
 from toolwright.runtime.threads.thread_tree import Lineages, first_run
+from toolwright.runtime.timers import AFTER_RUN
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")
@@ -124,8 +127,10 @@ class RunWorker:
         listeners: Listeners,
         membership: Membership,
         files: FileKeeper,
+        hooks: HookRunner,
         lifespan: object = None,
     ) -> None:
+        self._hooks = hooks
         self._lifespan = lifespan
         self._membership = membership
         self._files = files
@@ -279,22 +284,7 @@ class RunWorker:
         agent = await self._speakers.agent_for(view.thread, run)
         if node is not None and isinstance(agent, UnknownAgent) and is_left_to_others(view.run):
             return "elsewhere"
-        active = agent if isinstance(agent, ActiveAgent) else None
-        resolve = await self._lineages.resolver(view.thread)
-        context = RunContext(
-            view,
-            run,
-            self._store,
-            self._clock,
-            self._new_id,
-            resolve,
-            self._lineages.redactor,
-            active,
-            self._listeners,
-            self._membership,
-            self._ends,
-            self._lifespan,
-        )
+        context = await self._context(view, run, agent)
         context.node, context.is_isolated = node, is_isolated
         if self._stopping:
             context.stop()
@@ -306,6 +296,7 @@ class RunWorker:
             with logging_without(lambda: context.redactor, _log_place(context)):
                 try:
                     await self._lead(context, view, agent)
+                    await self._tell_end(context)
                 finally:
                     await context.dependencies.close()
         finally:
@@ -324,6 +315,44 @@ class RunWorker:
         if node is not None and isinstance(agent, UnknownAgent) and is_left_to_others(context.run):
             return "elsewhere"
         return "again" if context.is_due and not self._stopping else "done"
+
+    async def _context(self, view: ThreadView, run: Run, agent: ActiveAgent | str) -> RunContext:
+        return RunContext(
+            view,
+            run,
+            self._store,
+            self._clock,
+            self._new_id,
+            await self._lineages.resolver(view.thread),
+            self._lineages.redactor,
+            agent if isinstance(agent, ActiveAgent) else None,
+            self._listeners,
+            self._membership,
+            self._ends,
+            self._lifespan,
+        )
+
+    async def _tell_end(self, context: RunContext) -> None:
+        """Ask the hooks of a run that has ended here, and drop the timer that makes up for a process that dies."""
+        active = context.root.active
+        if not context.run.over or active is None or active.hooks is None or not active.hooks.after_run:
+            return
+        context.leave_frames(1)
+        await self._hooks.after_run(context)
+        drop = DropTimer(name=f"{AFTER_RUN}:{context.run.id}")
+        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(drop,))
+        await context.retry_until_available(lambda: self._store.commit(unit))
+
+    async def after_run(self, run_id: str) -> None:
+        """Ask the hooks of a run whose process has died after its end."""
+        run = await self._store.run(run_id)
+        view = None if run is None else await self._store.view(run.thread_id)
+        if run is None or view is None or not run.over:
+            return
+        agent = await self._speakers.agent_for(view.thread, run)
+        context = await self._context(view, run, agent)
+        with logging_without(lambda: context.redactor, _log_place(context)):
+            await self._tell_end(context)
 
     def _keep_messages(self, context: RunContext) -> None:
         """Keep the messages of a run of calls in memory, so that the next call does not read the whole thread again."""

@@ -8,6 +8,7 @@ from typing import cast, get_args
 from toolwright.core.agents.run_result import RunEvent, RunResult
 from toolwright.core.concurrency import within
 from toolwright.core.errors import NotFailed, NotFound, RunOver, ThreadBusy, ThreadTerminated, ToolwrightError
+from toolwright.core.hooks import HookVerdict
 from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.units import Conflict, RequestCancel, RetryRun
 from toolwright.core.limits import ALL_ROWS
@@ -96,6 +97,11 @@ class Runs(Carried):
         """Return the run's steps, in order."""
         page(limit)
         return await self._store.steps((await self.get(run_id)).id, limit)
+
+    async def verdicts(self, run_id: str) -> Sequence[HookVerdict]:
+        """Return the verdicts of hooks in the run, oldest first. Raises `NotFound`."""
+        await self.get(run_id)
+        return await self._store.verdicts(run_id)
 
     async def messages(self, run_id: str, limit: int = ALL_ROWS) -> Sequence[Message]:
         """Return the run's messages, in order."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from toolwright.core.agents.memory import PassageRow
 from toolwright.core.env.env import EnvRow
 from toolwright.core.files import File
+from toolwright.core.hooks import HookVerdict
 from toolwright.core.journal.agent_effects import AGENT
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.journal.rows import (
@@ -60,7 +61,11 @@ _Back: TypeAlias = tuple[Callable[..., object], *tuple[Any, ...]]  # what undoes
 
 
 _ANY = Not(value=None)
-_GROUPED: Mapping[type[Record], tuple[str, ...]] = {Call: ("run_id",), Member: ("entity_id",)}
+_GROUPED: Mapping[type[Record], tuple[str, ...]] = {
+    Call: ("run_id",),
+    HookVerdict: ("run_id",),
+    Member: ("entity_id",),
+}
 """Further fields, besides the owner and unique ones, by whose value rows are found. None of them ever changes."""
 _OPEN: Mapping[type[Record], frozenset[str]] = {
     InboxEvent: frozenset({"pending", "processing"}),

@@ -307,7 +307,8 @@ def _approve(unit: Approve) -> Rule[UnitResult]:
     if unit.arguments is None:
         fields |= {"approval": "approved"}
     else:
-        fields |= {"approval": "edited", "arguments": unit.arguments}
+        requested = Once(value=unit.requested)
+        fields |= {"approval": "edited", "arguments": unit.arguments, "requested": requested}
     [call] = yield Move(kind=Call, where=where, fields=fields, returns=("run_id",), guard="call")
     events = numbered((unit.event,), thread.ev, unit, thread_id, call.run_id, thread.agent)
     yield [Tell(events=events), wake(thread_id, unit.at)]

@@ -74,7 +74,15 @@ def _body_text(message: Message) -> str:
 
 def _sent_body(sent: Sent) -> JSON:
     counted: list[JSON] = [sent.compaction, sent.version, sent.tokens, sent.counted, sent.budget]
-    return ["", sent.system, "", sent.tools, *counted]  # the first and the third are of earlier versions
+    change: list[JSON] = [] if sent.change is None else [sent.change]
+    return [
+        "",
+        sent.system,
+        "",
+        sent.tools,
+        *counted,
+        *change,
+    ]  # the first and the third are of earlier versions
 
 
 def _sent(body: Sequence[Any]) -> Sent:  # as written by _sent_body
@@ -86,6 +94,7 @@ def _sent(body: Sequence[Any]) -> Sent:  # as written by _sent_body
         tokens=body[6],
         counted=body[7],
         budget=body[8],
+        change=body[9] if len(body) > 9 else None,
     )
 
 
@@ -221,6 +230,7 @@ calls = sa.Table(
     sa.Column("approval", sa.Text, info=one_of(ApprovalState)),
     sa.Column("terms", Json(an_object, dumps_unescaped)),
     sa.Column("decisions", Json(decisions_from_json, dumps_unescaped, absent=())),
+    sa.Column("requested", Json(a_text, dumps_unescaped)),
     partial_index("calls_by_parent", "parent_id", where="parent_id IS NOT NULL"),
     sa.Index("calls_by_run", "run_id", "step", "position"),
     sa.Index("calls_by_time", "created_at"),

@@ -13,6 +13,7 @@ from toolwright.adapters.store.engine.columns import Instant, Json, metadata
 from toolwright.adapters.store.engine.mapping import Mapping
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import SigningKey
+from toolwright.core.hooks import HookVerdict
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.mcp.servers import McpTask
 from toolwright.core.spaces import FrontEnd
@@ -85,6 +86,24 @@ mcp_tasks = sa.Table(
     sa.Index("mcp_tasks_by_thread", "thread_id"),
 )
 
+hook_verdicts = sa.Table(
+    "hook_verdicts",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("thread_id", sa.Text, nullable=False),
+    sa.Column("run_id", sa.Text, nullable=False),
+    sa.Column("step", sa.Integer, nullable=False),
+    sa.Column("hook", Json(a_text), nullable=False),
+    sa.Column("point", sa.Text, nullable=False),
+    sa.Column("ruling", sa.Text, nullable=False),
+    sa.Column("reason", Json(a_text)),
+    sa.Column("call_id", sa.Text),
+    sa.Column("details", Json(an_object, dumps_unescaped)),
+    sa.Column("created_at", Instant(), nullable=False),
+    sa.Index("hook_verdicts_by_thread", "thread_id"),
+    sa.Index("hook_verdicts_by_run", "run_id", "created_at"),
+)
+
 signing_keys = sa.Table(
     "signing_keys",
     metadata,
@@ -100,8 +119,9 @@ MEMORIES = Mapping(memories, Memory)
 PLANS = Mapping(plans, Plan)
 FRONT_ENDS = Mapping(clients, FrontEnd)
 MCP_TASKS = Mapping(mcp_tasks, McpTask)
+HOOK_VERDICTS = Mapping(hook_verdicts, HookVerdict)
 SIGNING_KEYS = Mapping(signing_keys, SigningKey)
 
 RECORDS: dict[type[Record], Mapping[Any]] = {  # of each class
-    each.kind: each for each in (GOALS, MEMORIES, PLANS, FRONT_ENDS, MCP_TASKS, SIGNING_KEYS)
+    each.kind: each for each in (GOALS, MEMORIES, PLANS, FRONT_ENDS, MCP_TASKS, HOOK_VERDICTS, SIGNING_KEYS)
 }
