@@ -103,7 +103,7 @@ def _check_reason(verdict: str, reason: object) -> None:
 
 
 class HookEvent(Value, gc=True):
-    """What every hook gets.
+    """Attributes that the events of all points have.
 
     `state` reads the run's thread: it neither writes nor reads secrets. `agent` is the name of the active agent, `step`
     the number of the current step, 0 before the first. `caller` is who sent the message that the run answers, from

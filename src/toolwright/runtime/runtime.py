@@ -57,6 +57,7 @@ from toolwright.runtime.prompts import Prompts, SystemPrompts
 from toolwright.runtime.runs.act import Actions, Do
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.handler_calls import HandlerCalls
+from toolwright.runtime.runs.hook_actions import HookActions
 from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.runs.sent_prompts import SentPrompts
 from toolwright.runtime.runs.worker import RunWorker
@@ -229,6 +230,7 @@ class Runtime(Carried):
         ends = RunEnds(settler, nested, reports, rounds, max_steps=self._settings.max_steps)
         waiter = CallWaiter(store, settler, inline_wait)
         outcomes = Outcomes(planner, executor, settler, nested, ends)
+        hooks = HookActions(self._hooks, ends, outcomes, executor, store)
         tools = handler_tools(Sampling(self._model_answers).answer)
 
         def handler_calls(do: Do) -> Invoke:
@@ -249,7 +251,7 @@ class Runtime(Carried):
             self._settings.longest_outage,
             handler_calls,
             decider,
-            self._hooks,
+            hooks,
         )
         listeners = Listeners(
             parts.motor.wake, self.offers.opened, parts.bus.publish, self._outage, parts.callers
@@ -264,7 +266,7 @@ class Runtime(Carried):
             listeners,
             self._membership,
             keeper,
-            self._hooks,
+            hooks,
             parts.lifespan,
         )
 

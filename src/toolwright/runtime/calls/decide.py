@@ -22,7 +22,7 @@ from toolwright.runtime.calls.request_state import resolver
 from toolwright.runtime.calls.variables import missing_for
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.hooks import HookRunner, CallVerdicts
+from toolwright.runtime.hooks import CallVerdicts, HookRunner
 from toolwright.wire.event import tool_event
 
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from itertools import takewhile
 from typing import TypeAlias
 
 from toolwright.core.concurrency import in_thread_if_large, is_cancelled
@@ -40,7 +39,6 @@ from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import READ_RESULT
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, QueuedCall, Run
 from toolwright.core.tools.pipeline import PreparedCall, prepare
 from toolwright.core.value import changed
@@ -48,7 +46,7 @@ from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.decide import CallDecider
 from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
 from toolwright.runtime.calls.nested import Nested, config_of
-from toolwright.runtime.calls.plan import CallPlanner, can_run_concurrently, max_concurrent
+from toolwright.runtime.calls.plan import CallPlanner
 from toolwright.runtime.calls.settle import INTERRUPTED, CallSettler
 from toolwright.runtime.calls.variables import missing_for, missing_variables, park_for, variables_of
 from toolwright.runtime.calls.wait import CallWaiter
@@ -57,7 +55,7 @@ from toolwright.runtime.context.commit import Changes, EffectRefused, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.env import Environment
-from toolwright.runtime.hooks import HookRunner, SentBack, record
+from toolwright.runtime.hooks import SentBack
 from toolwright.runtime.model.answer import (
     as_cut,
     is_asked_again,
@@ -68,6 +66,7 @@ from toolwright.runtime.model.answer import (
 )
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
 from toolwright.runtime.runs.ends import RunEnds
+from toolwright.runtime.runs.hook_actions import HookActions
 from toolwright.runtime.runs.loop import (
     Action,
     AnswerMessages,
@@ -92,7 +91,6 @@ from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.state.state import Invoke
 from toolwright.runtime.threads.inbox import cleaned_texts, own_message
 from toolwright.runtime.threads.thread_tree import child_id_of
-from toolwright.wire.result import result_from_json
 
 log = logger("toolwright.runtime")
 
@@ -127,7 +125,7 @@ class Actions:
         max_outage: timedelta,
         handler_calls: Callable[[Do], Invoke],
         decider: CallDecider,
-        hooks: HookRunner,
+        hooks: HookActions,
     ) -> None:
         self._decider = decider
         self._hooks = hooks
@@ -161,7 +159,7 @@ class Actions:
             case StartCall():
                 await self._start(context, action.call)
             case DeliverResult():
-                checked = await self._verdicts_on(context, action.call)
+                checked = await self._hooks.result(context, action.call, self._invoke)
                 await context.commit(partial(self._outcomes.delivered, context, action.call, checked))
             case RecoverCalls():
                 await self._recover(context, action.calls)
@@ -210,37 +208,8 @@ class Actions:
         base = base.sides.get(context.run.side, base)
         context.set_speaker(base, await self._step_tools.offered(context, base))
         context.selected = True
-        hooks = base.hooks
-        if hooks is not None and hooks.before_run and not context.is_admitted:
-            context.is_admitted = True
-            run = context.run
-            if run.step_count == 0 and not run.calls_only:
-                first = [
-                    each for each in context.root.messages if each.run_id == run.id and each.role == "user"
-                ]
-                changes = Changes()
-                if await self._admit(context, changes, first) and changes.effects:
-                    await context.write(Result, changes, run)
-
-    async def _admit(self, context: RunContext, changes: Changes, messages: Sequence[Message]) -> bool:
-        """Ask the hooks about messages that the run reads. If they reject one, end the run and return False."""
-        try:
-            rejected, reason, rows = await self._hooks.before_run(context, messages)
-        except HookFailed as failed:
-            await self._hook_failed(context, changes, failed)
-            return False
-        if reason is None:
-            record(changes, rows)
-            return True
-        await context.commit(partial(self._outcomes.rejected, context, changes, rejected, reason, rows))
-        return False
-
-    async def _hook_failed(self, context: RunContext, changes: Changes, failed: HookFailed) -> None:
-        """End the run, with the failure of its hook."""
-        record(changes, failed.rows)
-        await self._ends.end(
-            context, Finish, changes, End("failed", error=failed.message, error_code=failed.code)
-        )
+        if base.hooks is not None and base.hooks.before_run:
+            await self._hooks.admit_first(context)
 
     # ── the model ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -252,13 +221,13 @@ class Actions:
             _read_joined(context, changes, joined, await cleaned_texts(joined))
             hooks = context.active.hooks
             is_asked = joined and hooks is not None and bool(hooks.before_run)
-            if is_asked and not await self._admit(context, changes, changes.messages):
+            if is_asked and not await self._hooks.admit(context, changes, changes.messages):
                 return
         context.call_ids = {}
         try:
             response = await self._model_answers.ask(context, changes)
         except HookFailed as failed:
-            await self._hook_failed(context, Changes(), failed)
+            await self._hooks.fail(context, failed)
             return
         except (ToolwrightError, ModelRaised) as error:
             if isinstance(error, ModelRaised):
@@ -271,7 +240,11 @@ class Actions:
         if response is None:
             return
         if isinstance(response, SentBack):
-            await self._send_back(context, changes, response)
+            error = await self._hooks.send_back(context, changes, response)
+            if frame.texts:
+                self._model_answers.windows.records.stored(frame)
+            if error is not None:
+                await self._refuse(context, error, HookFailed.code)
             return
         formed, cut = None, _cut_of(context, response)
         if cut is not None:
@@ -292,41 +265,6 @@ class Actions:
         answer = partial(self._outcomes.answer, context, changes, response, formed, cut)
         if await context.commit(answer) == "done" and frame.texts:
             self._model_answers.windows.records.stored(frame)
-
-    async def _send_back(self, context: RunContext, changes: Changes, sent: SentBack) -> None:
-        """Commit an answer that a hook has sent back: the model answers again, or the conversation ends."""
-        following: Next | None = None
-
-        def build() -> Next:
-            nonlocal following
-            following = self._outcomes.correction(context, changes, sent.answer, sent)
-            return changed(following, end=None) if context.frame.call is not None else following
-
-        answered = await context.commit(build)
-        if answered != "done":
-            return
-        if context.frame.texts:
-            self._model_answers.windows.records.stored(context.frame)
-        end = None if following is None else following.end
-        if context.frame.call is not None and end is not None:
-            await self._refuse(context, str(end.error), HookFailed.code)
-
-    async def _verdicts_on(self, context: RunContext, call: Call) -> HandlerOutcome | None:
-        """Return the result of a call settled elsewhere with the verdicts of hooks, or None without hooks."""
-        hooks, tool = context.active.hooks, context.active.by_name.get(call.name)
-        if (
-            hooks is None
-            or not hooks.after_call
-            or tool is None
-            or context.frame.tools
-            or call.result is None
-        ):
-            return None
-        if call.awaits_approval or call.approval == "asked":
-            return None  # it was refused, or nobody answered in time
-        state = self._executor.state(context, call, self._invoke)
-        ran = HandlerOutcome(result_from_json(call.result), state)
-        return await self._executor.with_verdicts(context, call, tool, ran)
 
     async def _refuse(self, context: RunContext, error: str, code: str) -> None:
         """End the current conversation with an error: the run fails, or the caller of a prompt tool reads it.
@@ -490,18 +428,9 @@ class Actions:
             if missing and context.holder is None and not context.answers_nothing:
                 await park_for(context, missing)
                 return
-        for each in self._to_decide(context, call):
+        for each in self._hooks.to_decide(context, call):
             await self._decider.decide(context, each)
         await self._settle(context, Changes())
-
-    def _to_decide(self, context: RunContext, call: Call) -> list[Call]:
-        """Return the call, and with hooks the following ones that can run concurrently with it."""
-        hooks, frame = context.active.hooks, context.frame
-        if hooks is None or not hooks.before_call or max_concurrent(context) == 1:
-            return [call]
-        tools = frame.tools or context.active.by_name
-        waiting = [each for each in frame.unanswered() if each.status == "created"]
-        return [*takewhile(lambda each: can_run_concurrently(tools.get(each.name)), waiting)] or [call]
 
     async def _execute(self, context: RunContext, call: Call, prepared: PreparedCall) -> None:
         """Execute a call, and commit its result."""

@@ -14,11 +14,10 @@ from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
 from toolwright.core.files import FileDrafts
-from toolwright.core.journal.agent_effects import DropTimer
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
-from toolwright.core.journal.units import Apply, Claim, Committed, Leave, Leaving, Takeover
+from toolwright.core.journal.units import Claim, Committed, Leave, Leaving, Takeover
 from toolwright.core.json_value import is_large
 from toolwright.core.limits import nth_delay
 from toolwright.core.ports import Clock, RetryInIsolation, Verdict
@@ -33,12 +32,12 @@ from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.context.commit import Answered, Changes, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.files import FileKeeper
-from toolwright.runtime.hooks import HookRunner
 from toolwright.runtime.journal import Services
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.act import Actions
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.finish import leaving_after, presence
+from toolwright.runtime.runs.hook_actions import HookActions
 from toolwright.runtime.runs.loop import execute
 from toolwright.runtime.runs.outage import back_off_end, is_left_to_others, retries, unknown_agent
 from toolwright.runtime.spaces.membership import Membership
@@ -52,7 +51,6 @@ from toolwright.runtime.threads.inbox import (
     within_limit,
 )
 from toolwright.runtime.threads.thread_tree import Lineages, first_run
-from toolwright.runtime.timers import AFTER_RUN
 from toolwright.wire.event import run_event, step_event
 
 log = logger("toolwright.runtime")
@@ -127,7 +125,7 @@ class RunWorker:
         listeners: Listeners,
         membership: Membership,
         files: FileKeeper,
-        hooks: HookRunner,
+        hooks: HookActions,
         lifespan: object = None,
     ) -> None:
         self._hooks = hooks
@@ -296,7 +294,7 @@ class RunWorker:
             with logging_without(lambda: context.redactor, _log_place(context)):
                 try:
                     await self._lead(context, view, agent)
-                    await self._tell_end(context)
+                    await self._hooks.tell_end(context, self._new_id)
                 finally:
                     await context.dependencies.close()
         finally:
@@ -332,17 +330,6 @@ class RunWorker:
             self._lifespan,
         )
 
-    async def _tell_end(self, context: RunContext) -> None:
-        """Ask the hooks of a run that has ended here, and drop the timer that makes up for a process that dies."""
-        active = context.root.active
-        if not context.run.over or active is None or active.hooks is None or not active.hooks.after_run:
-            return
-        context.leave_frames(1)
-        await self._hooks.after_run(context)
-        drop = DropTimer(name=f"{AFTER_RUN}:{context.run.id}")
-        unit = Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(drop,))
-        await context.retry_until_available(lambda: self._store.commit(unit))
-
     async def after_run(self, run_id: str) -> None:
         """Ask the hooks of a run whose process has died after its end."""
         run = await self._store.run(run_id)
@@ -352,7 +339,7 @@ class RunWorker:
         agent = await self._speakers.agent_for(view.thread, run)
         context = await self._context(view, run, agent)
         with logging_without(lambda: context.redactor, _log_place(context)):
-            await self._tell_end(context)
+            await self._hooks.tell_end(context, self._new_id)
 
     def _keep_messages(self, context: RunContext) -> None:
         """Keep the messages of a run of calls in memory, so that the next call does not read the whole thread again."""
