@@ -36,6 +36,7 @@ def approve(call_id: str, arguments: str | None = None, at: float = 10) -> Appro
         thread_id="th_1",
         call_id=call_id,
         arguments=arguments,
+        requested=None if arguments is None else "{}",
         event=draft("tool.approved", toolCallId=call_id),
         effects=(DropTimer(name=timer_of(call_id)),),
     )

@@ -9,6 +9,7 @@ from tests.play import AT, committed, later
 from toolwright.adapters.store.sql.records import RECORDS
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import SigningKey
+from toolwright.core.hooks import HookVerdict
 from toolwright.core.journal.rows import Add, Delete, Put
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
@@ -51,12 +52,26 @@ def _signing_key(owner: str, n: int) -> SigningKey:
     return SigningKey(entity_id=owner, name=f"key {9 - n}", key="k", created_at=AT)
 
 
+def _verdict(owner: str, n: int) -> HookVerdict:
+    return HookVerdict(
+        id=f"vrd_{owner}_{n}",
+        thread_id=owner,
+        run_id="run",
+        step=n,
+        hook="guard",
+        point="before_call",
+        ruling="denied",
+        created_at=later(3 - n),
+    )
+
+
 MADE: dict[type[Record], Any] = {  # functions that create the nth record of an owner; later ones sort first
     Goal: _goal,
     Memory: _memory,
     Plan: _plan,
     FrontEnd: _front_end,
     McpTask: _task,
+    HookVerdict: _verdict,
     SigningKey: _signing_key,
 }
 

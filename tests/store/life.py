@@ -123,6 +123,7 @@ class Life:
             thread_id="th_1",
             call_id=call.id,
             arguments=arguments,
+            requested=None if arguments is None else call.as_requested,
             event=draft("tool.approved"),
             effects=dropped,
         )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,15 @@ from toolwright.adapters.store.sql.children import ASKED, REQUESTS, THREAD_VALUE
 from toolwright.adapters.store.sql.memory import BLOCK_LINKS, BLOCKS, PASSAGES
 from toolwright.adapters.store.sql.messages import CALLS, MESSAGE_VERSIONS, MESSAGES
 from toolwright.adapters.store.sql.readers import READERS
-from toolwright.adapters.store.sql.records import FRONT_ENDS, GOALS, MCP_TASKS, MEMORIES, PLANS, SIGNING_KEYS
+from toolwright.adapters.store.sql.records import (
+    FRONT_ENDS,
+    GOALS,
+    HOOK_VERDICTS,
+    MCP_TASKS,
+    MEMORIES,
+    PLANS,
+    SIGNING_KEYS,
+)
 from toolwright.adapters.store.sql.retention import DROPPED_BYTES
 from toolwright.adapters.store.sql.spaces import MEMBERS, REACTIONS, SPACE_EVENTS, SPACE_MESSAGES, SPACES
 from toolwright.adapters.store.sql.threads import (
@@ -40,6 +48,7 @@ from toolwright.core.agents.memory import Block, BlockLink, Passage
 from toolwright.core.agents.mind import Goal, Memory, Plan
 from toolwright.core.env.env import Asked, EnvRow, SigningKey, Variable, VariablesRequest
 from toolwright.core.files import File
+from toolwright.core.hooks import POINTS, HookVerdict, Ruling
 from toolwright.core.journal.retention import DroppedBytes
 from toolwright.core.journal.units import Node, SignedOut
 from toolwright.core.json_value import JSON, dumps_unescaped
@@ -457,6 +466,23 @@ VALUES: list[tuple[Mapping[Any], st.SearchStrategy[Any]]] = [
     (THREAD_VALUES, builds(ThreadValue, thread_id=texts, key=texts, value=texts)),
     (SIGN_OUTS, builds(SignedOut, key=texts, at=times, until=times)),
     (DROPPED_BYTES, builds(DroppedBytes, digest=texts, at=times)),
+    (
+        HOOK_VERDICTS,
+        builds(
+            HookVerdict,
+            id=texts,
+            thread_id=texts,
+            run_id=texts,
+            step=numbers,
+            hook=texts,
+            point=st.sampled_from(POINTS),
+            ruling=st.sampled_from(get_args(Ruling)),
+            reason=some(texts),
+            call_id=some(texts),
+            details=some(objects),
+            created_at=times,
+        ),
+    ),
     (SIGNING_KEYS, builds(SigningKey, entity_id=texts, name=texts, key=texts, created_at=times)),
     (MEMORIES, builds(Memory, agent_id=texts, key=texts, value=texts, updated_at=times)),
     (
