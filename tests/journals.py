@@ -30,10 +30,10 @@ FIXTURE = "journal_kind"
 KINDS = ("memory", "sqlite", "postgres")
 SUITES = {
     "tests/behaviour": "s0 s1 s2_attachments s2_context s2_examples s2_results s3_examples s3_mcp s3_tools s4_tools",
-    "tests/api": "agents approvals bounded_pages files home_tools long_conversations memory mcp_servers offers"
+    "tests/api": "agents approvals bounded_pages deps files home_tools long_conversations memory mcp_servers offers"
     " people people_and_agents queries requests runs spaces streams thread_deletion threads variables whole_results",
     "tests/runtime": "agents app_calls approvals approvals_elsewhere call_ends call_over channels deferred_children"
-    " context_window delegates elicitation entities family_ends handoff immediate imports invoke mcp_tasks mind_limits"
+    " context_window delegates deps elicitation entities family_ends handoff immediate imports invoke mcp_tasks mind_limits"
     " owned_summaries parallel_calls prompt_tools sent_prompts space_stream spaces subagents variables"
     " variables_later",
 }

@@ -18,7 +18,16 @@ from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
 from toolwright.cli.settings import declared, operator, read_settings, the_app, warn_unknown_variables
 from toolwright.cli.view import ChatView, Lines, format_arguments
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.errors import AlreadyOver, CallExpired, InvalidRequest, NotFound, ToolwrightError
+from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.deps import deps_type
+from toolwright.core.errors import (
+    AlreadyOver,
+    CallExpired,
+    InvalidRequest,
+    NotFound,
+    OtherDeps,
+    ToolwrightError,
+)
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.state.state import ELICIT, question_of
@@ -265,12 +274,19 @@ class Conversation:
     """Conversation with an agent in one thread. `hold` talks until the input ends, `interrupt` handles Ctrl-C."""
 
     def __init__(
-        self, runtime: Runtime, thread: Thread, tools: Mapping[str, Tool], view: ChatView, console: Console
+        self,
+        runtime: Runtime,
+        thread: Thread,
+        tools: Mapping[str, Tool],
+        view: ChatView,
+        console: Console,
+        deps: JSONObject | None = None,
     ) -> None:
         self._runtime = runtime
         self._thread = thread
         self._tools = tools
         self._view = view
+        self._deps = deps
         self._console = console
         self._over: dict[str, str] = {}
         self._run_ended = asyncio.Event()
@@ -327,12 +343,12 @@ class Conversation:
         self._busy = True
         answering = asyncio.create_task(self._answer(lines), name="answer questions")
         try:
-            run = await self._runtime.threads.send(self._thread.id, text)
+            run = await self._runtime.threads.send(self._thread.id, text, deps=self._deps)
             while run.id not in self._over:
                 self._run_ended.clear()
                 await self._run_ended.wait()
             return self._over[run.id]
-        except InvalidRequest as error:
+        except (InvalidRequest, OtherDeps) as error:
             self._console.print(f" · {error.message}", style="red", markup=False)
             return "refused"
         finally:
@@ -419,7 +435,7 @@ class Conversation:
         return {"message": Message.of(messages[0])} if messages else event.payload
 
 
-def chat(name: str, model: str | None, target: str | None) -> int:
+def chat(name: str, model: str | None, target: str | None, deps: str | None = None) -> int:
     """Talk to the agent on the configured database and return the exit code."""
     log_briefly()
     logging.getLogger("toolwright.runs").setLevel(logging.ERROR)  # the conversation shows failed runs
@@ -435,10 +451,27 @@ def chat(name: str, model: str | None, target: str | None) -> int:
         if known is not app:
             raise Refusal(f"--model only applies to an app in Python: change the agent's model in {target}.")
         app.catalog = app.catalog.with_model(agent.id, model)
-    return run(_chat(app, known.catalog.active(agent.id), settings))
+    given = None if deps is None else _read_deps(agent, deps)
+    return run(_chat(app, known.catalog.active(agent.id), settings, given))
 
 
-async def _chat(app: App, active: ActiveAgent, settings: Settings) -> int:
+def _read_deps(agent: Agent, text: str) -> JSONObject:
+    """Return the value of `--deps`. Raises `Refusal` if it does not fit the agent."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise Refusal("--deps must be a JSON object.")
+    if agent.deps is None:
+        raise Refusal(f"The agent {agent.name!r} declares no deps, so --deps must be left out.")
+    try:
+        return deps_type(agent.deps).dump(cast("JSONObject", value))
+    except InvalidRequest as error:
+        raise Refusal(error.message) from error
+
+
+async def _chat(app: App, active: ActiveAgent, settings: Settings, deps: JSONObject | None) -> int:
     model = active.model or settings.model
     if model is None:
         raise Refusal(
@@ -449,7 +482,7 @@ async def _chat(app: App, active: ActiveAgent, settings: Settings) -> int:
     async with app.runtime(settings, grace=GRACE) as runtime:
         if app.catalog.find(active.agent_id) is None:  # an agent of a configuration file is known by its row
             active = await runtime.agents.active(active.agent.name)
-        return await _converse(runtime, active, _model_name(model))
+        return await _converse(runtime, active, _model_name(model), deps)
 
 
 def _model_name(model: object) -> str:
@@ -463,11 +496,12 @@ async def _check(model: str) -> None:
     await models.aclose()
 
 
-async def _converse(runtime: Runtime, active: ActiveAgent, model: str) -> int:
+async def _converse(runtime: Runtime, active: ActiveAgent, model: str, deps: JSONObject | None) -> int:
     console = Console()
     agent = await runtime.agents.get(active.agent_id)
     thread = await runtime.threads.create(active.agent_id)
-    conversation = Conversation(runtime, thread, active.by_name, ChatView(console, agent.name), console)
+    view = ChatView(console, agent.name)
+    conversation = Conversation(runtime, thread, active.by_name, view, console, deps)
     with suppress(NotImplementedError):  # this system's event loop has no signal handlers
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, conversation.interrupt)
     # The model is unknown here if another process executes the runs: that process has its own settings.

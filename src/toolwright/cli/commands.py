@@ -132,12 +132,16 @@ def chat(
         Optional[str],  # noqa: UP045 - typer reads it at run time
         typer.Option(help="The model to use instead of the agent's."),
     ] = None,
+    deps: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads it at run time
+        typer.Option(metavar="JSON", help="The deps of its runs, as the agent declares them."),
+    ] = None,
     app: AppOption = None,
 ) -> int:
     """Talk to an agent. Ctrl-C cancels its run, Ctrl-D or /quit ends the conversation."""
     from toolwright.cli.chat import chat as run  # noqa: PLC0415 - loads the runtime
 
-    return run(agent, model, app)
+    return run(agent, model, app, deps)
 
 
 @cli.command()

@@ -95,8 +95,17 @@ class Threads:
         query = {"limit": limit, "offset": offset}
         return read_list(Child, await self._http.get(f"{_path(thread_id)}/children", query), "children")
 
-    async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Sent:
+    async def send(
+        self,
+        thread_id: str,
+        content: str,
+        attachments: Sequence[Attachment] = (),
+        deps: object = None,
+    ) -> Sent:
         """Send a message. Return it with the `run_id` of the run that reads it: the running run, or a new one.
+
+        `deps` is a value of the type that the agent declares, or its JSON object. Only services may set it, unless the
+        agent has `user_deps`. Raises `OtherDeps` if the running run has other deps.
 
         On return the message is stored. The request is not retried if the answer is lost (`AnswerLost`), because the
         message could be sent twice; `messages` shows whether it was stored.
@@ -105,6 +114,8 @@ class Threads:
         body: JSONObject = {"content": content}
         if attachments:
             body["attachments"] = [attachment_to_json(each) for each in attachments]
+        if deps is not None:
+            body["deps"] = plain(deps)
         return read(Sent, (await self._http.call("POST", f"{_path(thread_id)}/messages", body)).json)
 
     async def messages(self, thread_id: str, limit: int = 100, offset: int = 0) -> Items[Message]:

@@ -203,6 +203,12 @@ class ThreadBusy(ToolwrightError):
     code = "thread_busy"
 
 
+class OtherDeps(ToolwrightError):
+    """The run in progress, which the message would join, has other deps."""
+
+    code = "other_deps"
+
+
 class NotFailed(ToolwrightError):
     """Only what has failed can be retried."""
 

@@ -61,6 +61,9 @@ MAX_MESSAGE = 4 * 1024 * 1024
 MAX_SYSTEM = 64 * 1024
 """Maximum number of characters of a configured agent's instructions."""
 
+MAX_DEPS = 64 * 1024
+"""Maximum size in bytes, as JSON, of the deps of a run."""
+
 MAX_SUMMARY = 24_000
 """Maximum number of characters of a summary written by the owner of a thread; a model's summary is not longer."""
 

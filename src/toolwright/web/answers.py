@@ -337,6 +337,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.CallClaimed: 409,
     errors.NotFailed: 409,
     errors.ThreadBusy: 409,
+    errors.OtherDeps: 409,
     errors.AlreadyExists: 409,
     errors.NoRoom: 409,
     errors.CallExpired: 410,

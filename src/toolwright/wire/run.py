@@ -181,8 +181,13 @@ class Verdict(Shape, title="VerdictShape"):
 
 
 class Run(ListedRun, title="RunWithSteps"):
-    """A run with its steps, which lists of runs do not include. `verdicts` of hooks are absent if there are none."""
+    """A run with its steps, which lists of runs do not include.
 
+    `deps` are the values that the caller passed to its tools. They are only shown to services, if the run has any.
+    `verdicts` of hooks are absent if there are none.
+    """
+
+    deps: Absent[JsonObject] = None
     steps: tuple[Step, ...] = ()
     verdicts: Absent[tuple[Verdict, ...]] = None
 
@@ -198,7 +203,12 @@ class RunProgress(Shape, title="RunStatusShape"):
 
 
 def run_with_steps(
-    run: RunRow, steps: Sequence[StepRow], messages: Sequence[Message], verdicts: Sequence[HookVerdict] = ()
+    run: RunRow,
+    steps: Sequence[StepRow],
+    messages: Sequence[Message],
+    verdicts: Sequence[HookVerdict] = (),
+    *,
+    include_deps: bool = False,
 ) -> JSONObject:
     """Render a run with its steps and their messages, and the verdicts of its hooks."""
     by_number: dict[int, list[Message]] = {}
@@ -209,7 +219,8 @@ def run_with_steps(
         _step_json(number, numbered.get(number), by_number.get(number, []))
         for number in sorted({*by_number, *numbered})
     ]
-    fields: JSONObject = {**ListedRun.of(run), "steps": step_entries}
+    deps: JSONObject = {"deps": run.deps} if include_deps and run.deps is not None else {}
+    fields: JSONObject = {**ListedRun.of(run), **deps, "steps": step_entries}
     if verdicts:
         fields["verdicts"] = [Verdict.of(each) for each in verdicts]
     return fields

@@ -18,10 +18,10 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from types import NoneType, TracebackType
-from typing import Any, ParamSpec, Self, TypeAlias
+from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from toolwright.core import errors
-from toolwright.core.agents.agent import Agent
+from toolwright.core.agents.agent import Agent, Deps, Out
 from toolwright.core.agents.prompt import Env
 from toolwright.core.agents.run_result import CallWaiting, RunDone, RunEvent, RunResult, TextDelta
 from toolwright.core.checks import brief_value, is_number
@@ -44,6 +44,7 @@ Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
 MOST_REJECTED = 3
 """Number of rejected answers of `approve` to one call after which the run's caller gets the error."""
 _P = ParamSpec("_P")
+_R = TypeVar("_R")
 _APPROVAL = "approval"
 
 
@@ -108,10 +109,11 @@ class _Order:
     model: object | None
     attachments: Sequence[Attachment]
     approve: Approve | None
+    deps: object
     values: Mapping[str, Any] = field(repr=False)  # of a new thread
 
 
-class AgentStream:
+class AgentStream(Generic[Out]):
     """A run in progress: `async for event in stream` within its block, and `await stream.result()`.
 
     `thread_id` and `run_id` are set within the block. Leaving the block before the run has ended cancels the run.
@@ -121,7 +123,7 @@ class AgentStream:
         self._order = order
         self._stack = AsyncExitStack()
         self._runtime: Runtime | None = None
-        self._result: RunResult | None = None
+        self._result: RunResult[Out] | None = None
         self._is_sync = False
         self._reported: set[tuple[str, str]] = set()  # reported calls, each with its reason
         self._runs_below: dict[str, str] = {}  # runs of children, by the calls that wait for them
@@ -137,7 +139,7 @@ class AgentStream:
             self.thread_id = await _thread(runtime, order)
             await keep(self.thread_id)
             stack.enter_context(runtime.calling(self.thread_id))
-            run = await runtime.threads.send(self.thread_id, order.content, order.attachments)
+            run = await runtime.threads.send(self.thread_id, order.content, order.attachments, order.deps)
             self.run_id = run.id
             self._stack = stack.pop_all()
         return self
@@ -267,14 +269,14 @@ class AgentStream:
     def _is_watched(self) -> bool:
         return self._is_in_memory or self._order.approve is not None
 
-    async def result(self) -> RunResult:
+    async def result(self) -> RunResult[Out]:
         """Wait for the end of the run and return its result. Raises `RunFailed` if it failed or was cancelled."""
         if self._result is None:
             await self._open.runs.wait(self.run_id)
             self._result = await self._with_files(await self._open.runs.result(self.run_id))
         return _succeeded(self._result)
 
-    async def _with_files(self, result: RunResult) -> RunResult:
+    async def _with_files(self, result: RunResult[Any]) -> RunResult[Out]:
         """Return the result with the bytes of its files if the journal is in memory."""
         paths = {ref.path for message in result.messages for ref in message.attachments}
         if not paths or not self._is_in_memory:
@@ -285,7 +287,7 @@ class AgentStream:
                 files[path] = await self._open.files.read(self.thread_id, path)
         return changed(result, files=files)
 
-    async def finished(self) -> RunResult:
+    async def finished(self) -> RunResult[Out]:
         """Return the result without reading the events. Raises the same errors as `async for`."""
         while self._is_watched and (wait := await self._next_wait()) is not None:
             await self._answer(wait)
@@ -319,7 +321,7 @@ class AgentStream:
 
 
 def stream(
-    agent: Agent | str,
+    agent: Agent[Out, Deps] | str,
     content: str,
     *,
     thread: str | None = None,
@@ -333,7 +335,8 @@ def stream(
     messages: Sequence[object] | None = None,
     model: str | object | None = None,
     approve: Approve | None = None,
-) -> AgentStream:
+    deps: Deps | None = None,
+) -> AgentStream[Out]:
     """Run an agent and follow it: `async with tw.stream(agent, "…") as stream: async for event in stream`.
 
     Sync code iterates over it without a block: `for event in tw.stream(agent, "…")`. Takes the arguments of `run`.
@@ -361,13 +364,14 @@ def stream(
             model=model,
             attachments=attachments,
             approve=approve,
+            deps=deps,
             values=values,
         )
     )
 
 
 async def run(
-    agent: Agent | str,
+    agent: Agent[Out, Deps] | str,
     content: str,
     *,
     thread: str | None = None,
@@ -382,7 +386,8 @@ async def run(
     model: str | object | None = None,
     timeout: float | None = None,
     approve: Approve | None = None,
-) -> RunResult:
+    deps: Deps | None = None,
+) -> RunResult[Out]:
     """Send an agent a message and wait for the result: `(await tw.run(agent, "…")).output`.
 
     Starts a new conversation, or continues `thread`, the `thread_id` of an earlier result. Without `database_url` or
@@ -391,7 +396,9 @@ async def run(
     `tenvs` are set on a new thread, which continues `messages`, a conversation from elsewhere (see
     `Runtime.threads.create`). `approve` is called with each call that waits for an approval (a `CallWaiting`), in
     a thread unless it is async, and returns True, False, or `{approved, args?, reason?}`. After an answer that the call
-    rejects it is called again, with the reason in the call's `error`.
+    rejects it is called again, with the reason in the call's `error`. `deps` is a value of the type that the agent
+    declares, which tools read as `state.deps`; it is stored with the run. Without it, a run in an existing thread has
+    the deps of the run before it.
 
     Raises `InvalidRequest` if a run with its journal in memory waits for an approval or values that cannot arrive; the
     run is cancelled. Raises `RunFailed` if the run failed or was cancelled, `TimeoutError` if it has not finished
@@ -411,6 +418,7 @@ async def run(
         messages=messages,
         model=model,
         approve=approve,
+        deps=deps,
     )
     if timeout is not None and not (is_number(timeout) and timeout > 0):
         raise errors.InvalidRequest(
@@ -422,14 +430,14 @@ async def run(
 
 
 def _called_like(
-    _: Callable[_P, Awaitable[RunResult]],
-) -> Callable[[Callable[..., RunResult]], Callable[_P, RunResult]]:
+    _: Callable[_P, Awaitable[_R]],
+) -> Callable[[Callable[..., object]], Callable[_P, _R]]:
     """Return a decorator that gives a function the parameters of another one."""
-    return lambda function: function
+    return lambda function: cast("Callable[_P, _R]", function)
 
 
 @_called_like(run)
-def run_sync(agent: Agent | str, content: str, **options: Any) -> RunResult:  # as `run`
+def run_sync(agent: Agent | str, content: str, **options: Any) -> object:  # as `run`
     """Run an agent from sync code, even if an event loop is running, as in a notebook.
 
     Takes the arguments of `run`. The agent's tools run in a separate thread, whose event loop all calls of `run_sync`
@@ -513,7 +521,7 @@ def _environment_settings(database_url: str, variables: frozenset[tuple[str, str
     return Settings(database_url=database_url)
 
 
-def _succeeded(result: RunResult) -> RunResult:
+def _succeeded(result: RunResult[Out]) -> RunResult[Out]:
     if result.status in ("failed", "cancelled"):
         raise errors.RunFailed(result.error or f"The run was {result.status}.", result)
     return result

@@ -127,7 +127,7 @@ def _app_in(module: ModuleType, path: str) -> App:
             raise DefinitionError(f"The module {module.__name__!r} has no {path!r}.{_hint(module, path)}")
         value = getattr(value, name)
     if isinstance(value, Agent):
-        return App(agents=[value])
+        return App(agents=[cast("Agent", value)])
     if not isinstance(value, App):
         raise DefinitionError(
             f"'{module.__name__}:{path}' is neither a tw.App nor a tw.Agent but of the type {type(value).__name__!r}."

@@ -295,6 +295,10 @@ class _Activation:
                 f"The agent {agent.name!r} has no {config.resumable.receives_messages}: "
                 "its side_a receives its messages."
             )
+        if config.deps is not None and agent.deps is None:
+            raise DefinitionError(
+                f"The agent {agent.name!r} declares no deps, so its callers cannot give it any."
+            )
         properties = (config.init_user_message_property, config.init_attachments_property)
         if config.resumable:
             if own is not None:

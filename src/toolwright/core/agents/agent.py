@@ -4,9 +4,21 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import lru_cache
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeAlias,
+    _SpecialForm,  # pyright: ignore[reportPrivateUsage]  # the only type of `Literal[…]` and `Annotated[…]`
+    cast,
+    get_args,
+)
 
+from typing_extensions import TypeForm, TypeVar
+
+from toolwright.core.agents.deps import check_deps
 from toolwright.core.agents.prompt import (
     Callee,
     Context,
@@ -36,6 +48,15 @@ from toolwright.core.threads.run import Side as SideName
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.relations import AgentTool, SubagentToolConfig
 from toolwright.core.tools.toolset import Toolset
+
+Out = TypeVar("Out", default=Any)
+"""The type of an agent's output, `Any` if it is not known."""
+Deps = TypeVar("Deps", default=Any)
+"""The type of an agent's deps, `Any` if it declares none."""
+T = TypeVar("T")
+DepsClass: TypeAlias = type[T]
+OutputType: TypeAlias = type[T] | TypeForm[T] | Mapping[str, Any] | UnionType | _SpecialForm
+"""A JSON Schema or a type. mypy takes a union for its first member: annotate the agent, as in `tw.Agent[A | B]`."""
 
 SPACES, MIND, CHANNELS, MEMORY = "spaces", "mind", "channels", "memory"
 ENTER_SPACE, SEND_MESSAGE = "enter_space", "send_message"
@@ -176,7 +197,7 @@ _HINTS = {
 
 @refuse_fields(_HINTS)
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Agent:
+class Agent(Generic[Out, Deps]):
     """An agent: one or two sides with their prompts, variables, memory and permissions. It answers in threads.
 
     `tw.Agent("counter", instructions="…", model="openai:gpt-6.1-terra", tools=[…])` is the short form: an agent whose
@@ -219,6 +240,9 @@ class Agent:
             `"nobody"`: it is neither streamed nor kept. The effort is `Prompt.reasoning`.
         hooks: Hooks of its runs, requests, answers and calls, see `tw.Hooks`. They are asked after those of the app.
             Default: none.
+        deps: Type of the value that the caller of a run passes as `deps=`, which tools read as `state.deps`: a pydantic
+            model, a dataclass or a TypedDict. The value is stored with the run as JSON. Default: none.
+        user_deps: Whether people may set `deps` over HTTP, in addition to services. Default: False.
         instructions: Short form: the text of its prompt, see `Prompt.prompt`.
         model: Short form: the model of its prompt, see `Prompt.model`.
         tools: Short form: the tools of its prompt, see `Prompt.tools`.
@@ -252,10 +276,12 @@ class Agent:
     parallel: int | None = None
     reasoning: Readers = "services"
     hooks: Sequence[Hooks] = ()
+    deps: DepsClass[Deps] | None = field(default=None, repr=False)
+    user_deps: bool = False
     instructions: InitVar[str | None] = None
     model: InitVar[str | Model | object | None] = None
     tools: InitVar[Sequence[Callee] | Toolset | None] = None
-    output: InitVar[object | None] = None
+    output: InitVar[OutputType[Out] | None] = None
     model_settings: InitVar[Mapping[str, object] | ModelSettings | None] = None
     max_steps: InitVar[int | None] = None
     max_seconds: InitVar[float | None] = None
@@ -284,6 +310,9 @@ class Agent:
                 f"{brief_value(self.reasoning)}. The effort is set on the prompt: tw.Prompt('name', reasoning=…)."
             )
         object.__setattr__(self, "hooks", check_hooks(subject, self.hooks))
+        check_kind(f"{subject}: user_deps", self.user_deps, bool, "true or false")
+        if self.deps is not None:
+            check_deps(subject, self.deps)
         check_exposed(subject, self.expose_as_tool, self.tool_description)
         check_values(subject, self.tenvs, self.env)
         check_list(f"{subject}: user_env", self.user_env, str, "names")

@@ -233,7 +233,8 @@ class Plan(Record):
     """A scheduled instruction to the agent, due at `next_run_at`, repeatedly with `cron`.
 
     `timezone` is the IANA time zone of the fields of `cron`. A person's plan wakes the thread `thread_id`, in which it
-    was set. The agent's own plan has no `thread_id` and wakes its home thread.
+    was set. The agent's own plan has no `thread_id` and wakes its home thread. `run_id` is the run in which it was set,
+    if that run has deps: its own runs have the same deps.
     """
 
     STORED = Stored(
@@ -251,6 +252,7 @@ class Plan(Record):
     cron: str | None = None
     timezone: str | None = None
     thread_id: str | None = None
+    run_id: str | None = None
     created_at: datetime
 
     @property
@@ -358,10 +360,11 @@ def changed_plans(
     new_id: Callable[[int], str],
     now: datetime,
     thread_id: str | None = None,
+    run_id: str | None = None,
 ) -> dict[str, Plan]:
     """Return new and changed plans, by id. `stored` are the stored plans, `new_id` returns the id of the nth change.
 
-    They wake the thread `thread_id`, or the agent's home thread.
+    They wake the thread `thread_id`, or the agent's home thread, with the deps of the run `run_id`.
     Raises `InvalidRequest` with all invalid paths.
     """
     by_name = {each.name: each.id for each in stored.values() if each.thread_id == thread_id}
@@ -383,6 +386,7 @@ def changed_plans(
             cron=schedule.cron,
             timezone=schedule.timezone,
             thread_id=thread_id,
+            run_id=run_id or (was and was.run_id),
             created_at=now if was is None else was.created_at,
         )
     _check_count("plans", MOST_PLANS, {**stored, **new})

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, cast
+
+from typing_extensions import TypeVar
 
 from toolwright.core.json_value import JSON
 from toolwright.core.model import ReasoningDelta, TextDelta
@@ -26,7 +28,11 @@ __all__ = [
 ]
 
 
-class RunResult(Value, gc=True):
+Out_co = TypeVar("Out_co", covariant=True, default=Any)
+"""The type of a run's output, `Any` if it is not known."""
+
+
+class RunResult(Value, Generic[Out_co], gc=True):
     """The result of a run.
 
     `output` is an instance of the declared output type, or JSON, or the text. `text` is the agent's last text.
@@ -37,7 +43,7 @@ class RunResult(Value, gc=True):
     """
 
     status: RunStatus
-    output: Any = None  # an instance of the declared type
+    output: Out_co = cast("Out_co", None)  # None while the run is open, and after it has failed
     text: str = ""
     messages: tuple[Message, ...] = ()
     calls: tuple[Call, ...] = ()

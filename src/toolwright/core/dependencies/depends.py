@@ -59,7 +59,7 @@ def is_state(hint: object) -> bool:
     """Return whether a parameter with that annotation receives the `ThreadState`."""
     if get_origin(hint) is Annotated or get_origin(hint) in (typing.Union, types.UnionType):
         return any(is_state(part) for part in get_args(hint))
-    return hint is ThreadState
+    return hint is ThreadState or get_origin(hint) is ThreadState
 
 
 Form: TypeAlias = Literal["plain", "async", "generator", "async generator"]

@@ -59,7 +59,7 @@ class Speak(ChildEffect):
     """Send a message to a thread: it joins the open run, or `run` is created for it. Wakes the thread.
 
     `report` is the call that waits for the end of the session, or None. Conflict: `terminated`, if the thread is
-    terminated.
+    terminated; `busy`, if `run` has deps and the open run has others.
     """
 
     event: InboxEvent

@@ -41,6 +41,7 @@ Guard: TypeAlias = Literal[
     "busy",  # a thread that was idle has an open run now
     "request",  # the request is no longer open
     "child_limit",  # the maximum number of children is reached
+    "deps",  # the run that a message would join has other deps
     "cancel",  # cancellation was requested, and this unit would end the run in another way
 ]
 

@@ -104,13 +104,14 @@ class RenameThread(Unit):
 class PostMessage(Unit):
     """Add a message to a thread: it joins the open run, or `run` is created for it. Wakes the thread.
 
-    Returns `run_id`: the run that will read it.
+    Conflict: `deps`, if the message brings `deps` and the open run has others. Returns `run_id`: the run that reads it.
     """
 
     event: InboxEvent
     run: Run
     queued: EventDraft
     files: tuple[FileChange, ...] = ()
+    deps: JSONObject | None = None
 
 
 class PostCall(PostMessage):

@@ -95,7 +95,7 @@ class MemoryState:
 
     __slots__ = (
         "_ask", "_bytes", "_call_id", "_created_at", "_drafts", "_env", "_execution", "_invoke", "_sandbox", "_tenvs",
-        "agent_id", "arguments", "children", "context", "events", "lifespan", "messages", "queued", "reports",
+        "agent_id", "arguments", "children", "context", "deps", "events", "lifespan", "messages", "queued", "reports",
         "terminated", "thread_id", "user_id", "values",
     )  # fmt: skip
 
@@ -116,7 +116,9 @@ class MemoryState:
         sandbox: Sandbox | None = None,
         ask: Ask | None = None,
         lifespan: object = None,
+        deps: object = None,
     ) -> None:
+        self.deps: Any = deps  # any value, as a run's caller passes it
         self.lifespan: Any = lifespan  # any value, as from an app's lifespan
         self._sandbox = sandbox
         self._ask = ask

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from pydantic import BaseModel, PydanticUserError
+from typing_extensions import TypeVar
 
 from toolwright.core.checks import brief_value
 from toolwright.core.env.env import EnvType, Tenvs
@@ -22,6 +23,9 @@ from toolwright.core.threads.run import CutReason, Side, cut_reason
 from toolwright.core.value import Value
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
+
+Deps = TypeVar("Deps", covariant=True, default=Any)
+"""The type of a run's deps, `Any` unless it is named."""
 
 ELICIT = "elicit"
 """Name of the calls that represent questions."""
@@ -201,8 +205,11 @@ class Execution(Protocol):
         ...
 
 
-class ThreadState(Protocol):
-    """The thread as a tool's handler sees it. All writes are committed together with the call's result."""
+class ThreadState(Protocol[Deps]):
+    """The thread as a tool's handler sees it. All writes are committed together with the call's result.
+
+    Annotate the parameter as `ThreadState[Customer]` to have `deps` typed.
+    """
 
     @property
     def thread_id(self) -> str:
@@ -247,6 +254,11 @@ class ThreadState(Protocol):
     @property
     def context(self) -> dict[str, Any]:  # any values set by handlers
         """Values that the calls of one run share in this process; not recorded, and lost at a restart."""
+        ...
+
+    @property
+    def deps(self) -> Deps:
+        """The value that the caller of the run passed as `deps=`, or None. Changes to it are not recorded."""
         ...
 
     @property

@@ -18,6 +18,9 @@ InboxStatus: TypeAlias = Literal["pending", "processing", "processed", "failed"]
 FAULT = "fault"
 """Field of an event of the type `call` with the reason why its input is not valid JSON."""
 
+ORIGIN = "originRunId"
+"""Field of an event with the run that caused it, such as the run of a call whose result is late."""
+
 MOST_ATTEMPTS = 3
 """Maximum number of failed runs of an event before its status is `failed` (D21)."""
 

@@ -60,7 +60,8 @@ class Run(Record):
     for an agent that the app declares. `side` is the active side, and `turn` counts finished turns. `queued` are calls
     to be made without the model. A `calls_only` run executes external calls without a model and ends with them.
     `traceparent` is the W3C trace context of the run, or None. `error_code` is the machine-readable cause of a failure,
-    or None. `decisions` tell who has cancelled or retried it, oldest first.
+    or None. `decisions` tell who has cancelled or retried it, oldest first. `deps` is the value that the caller passed
+    to the run's tools, as JSON, or None.
     """
 
     STORED = Stored(key=("id",), owner="thread_id")
@@ -92,6 +93,7 @@ class Run(Record):
     traceparent: str | None = None
     error_code: str | None = None
     decisions: tuple[JSONObject, ...] = ()
+    deps: JSONObject | None = None
 
     def queued_in(self, within: str | None) -> tuple[QueuedCall, ...]:
         """Return the calls queued in that prompt tool's call, or in the top-level conversation for None."""

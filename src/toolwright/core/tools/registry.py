@@ -240,7 +240,7 @@ def _of_type(
 
 
 def _mentions(hint: object, kind: type) -> bool:
-    return hint is kind or any(_mentions(part, kind) for part in get_args(hint))
+    return hint is kind or get_origin(hint) is kind or any(_mentions(part, kind) for part in get_args(hint))
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:

@@ -10,7 +10,7 @@ from toolwright.core.checks import brief_value
 from toolwright.core.env.env import name_error
 from toolwright.core.errors import DefinitionError
 from toolwright.core.forms import form_error
-from toolwright.core.json_value import JSONObject
+from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MOST_NAMES
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side
@@ -131,7 +131,9 @@ class SubagentToolConfig(_Form):
     name. `immediate` runs it before the first model step of the prompt; `optional` names a flag in the env: the tool is
     offered if the flag is `true`, `1` or `yes`. Without `resumable` it is a direct call, which can have
     `requires_approval`. `tenvs` are the child's tenvs, `pass_tenvs` names tenvs of the caller to pass; the child
-    inherits none.
+    inherits none. `deps` gives the child deps of its own type: True passes the caller's deps unchanged, and
+    `{"order": "id"}` takes the field `order` from the field `id` of the caller's (`"address.city"` from a field of a
+    field). Without it the child has none.
     """
 
     name: Name
@@ -148,6 +150,7 @@ class SubagentToolConfig(_Form):
         default_factory=dict[str, pydantic.JsonValue], max_length=MOST_NAMES, repr=False
     )
     pass_tenvs: tuple[TenvName, ...] = pydantic.Field(default=(), max_length=MOST_NAMES, strict=False)
+    deps: Literal[True] | dict[Name, Name] | None = None
 
     @pydantic.field_validator("requires_approval")
     @classmethod
@@ -167,6 +170,21 @@ class SubagentToolConfig(_Form):
                 f"SubagentToolConfig is invalid: {both!r} is in both tenvs and pass_tenvs; keep one of them."
             )
         return self
+
+    def child_deps(self, deps: JSONObject | None) -> JSONObject | None:
+        """Return the child's deps, given the caller's, or None if the child has none."""
+        if self.deps is None or deps is None or self.deps is True:
+            return deps if self.deps is True else None
+        fields: JSONObject = {}
+        for name, path in self.deps.items():
+            value: JSON = deps
+            for step in path.split("."):
+                if not isinstance(value, dict) or step not in value:
+                    break
+                value = value[step]
+            else:
+                fields[name] = value
+        return fields
 
     @property
     def always_immediate(self) -> bool:

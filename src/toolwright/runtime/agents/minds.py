@@ -32,7 +32,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Committed, Conflict
 from toolwright.core.json_value import JSONObject
 from toolwright.core.text import brief, sentence
-from toolwright.core.threads.inbox import Delivery
+from toolwright.core.threads.inbox import ORIGIN, Delivery
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import Record, changed
@@ -155,8 +155,11 @@ MEMORIES: MindItems[Memory, MemoryChange] = MindItems(
 )
 
 
-def plans_waking(thread_id: str | None) -> MindItems[Plan, PlanChange]:
-    """Return the items for plans that wake this thread, or with None the agent's home thread."""
+def plans_waking(thread_id: str | None, run_id: str | None = None) -> MindItems[Plan, PlanChange]:
+    """Return the items for plans that wake this thread, or with None the agent's home thread.
+
+    Their runs have the deps of the run `run_id`, if one is given.
+    """
     return MindItems(
         kind="plans",
         noun="plan",
@@ -164,7 +167,7 @@ def plans_waking(thread_id: str | None) -> MindItems[Plan, PlanChange]:
         key=lambda plan: plan.id,
         record=Plan,
         change=lambda kept, changes, keeper, new_id, now: changed_plans(
-            kept, changes, keeper, new_id, now, thread_id
+            kept, changes, keeper, new_id, now, thread_id, run_id
         ),
         order=by_next_run,
         put=lambda plan: SetPlan(plan=plan),
@@ -392,6 +395,8 @@ class Plans:
             "instruction": plan.instruction,
             "scheduledAt": plan.next_run_at.isoformat(),
         }
+        if plan.run_id is not None:
+            content[ORIGIN] = plan.run_id
         event_id = f"plan:{plan.id}:{due}"
         return self._deliveries.delivery(
             agent_of_keeper(plan.agent_id), "plan", event_id, content, thread=thread

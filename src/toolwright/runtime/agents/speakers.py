@@ -34,6 +34,7 @@ class Speakers:
         self._agents = agents
         self._equip = with_builtins
         self._requests = requests
+        self.catalog = agents.catalog
 
     def forget(self, thread: Thread) -> None:
         """Remove the cached data of a finished request."""

@@ -48,7 +48,7 @@ NO_TIME = "The session reached its time limit without an answer."
 class NewChildRows(Value):
     """The initial rows of a child. `files` are the parent's files to copy.
 
-    `most` is the maximum number of concurrent children of its agent, or None.
+    `most` is the maximum number of concurrent children of its agent, or None. `deps` are those of its first run.
     """
 
     thread_id: str
@@ -62,6 +62,7 @@ class NewChildRows(Value):
     link: Link
     most: int | None = None
     files: tuple[File, ...] = ()
+    deps: JSONObject | None = None
 
 
 class ChildStart:
@@ -100,6 +101,8 @@ class ChildStart:
         run = first_run(
             self._thread(birth), f"run_{birth.thread_id.removeprefix('thr_')}", birth.depth, self._clock
         )
+        if birth.deps is not None:
+            run = changed(run, deps=birth.deps)
         thread = self._thread(birth, run_id=run.id, report=report)
         message_id = f"msg_{birth.thread_id.removeprefix('thr_')}"
         return Spawn(
@@ -164,6 +167,7 @@ def birth_json(birth: NewChildRows) -> JSONObject:
         "link": link_json(birth.link),
         "most": birth.most,
         "files": files,
+        "deps": birth.deps,
     }
 
 
@@ -182,6 +186,7 @@ def birth_from_json(written: JSONObject, clock: Clock) -> NewChildRows:
         link=link_from_json(stored["link"]),
         most=stored.get("most"),
         files=tuple([_file(stored["parentId"], each, clock) for each in stored["files"]]),
+        deps=stored.get("deps"),
     )
 
 

@@ -20,6 +20,7 @@ from toolwright.core.tools.relations import AgentCall, Handoff, Immediate, Lifec
 from toolwright.core.tools.tenvs_needed import MissingTenvs
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.deps import given_deps
 from toolwright.runtime.calls.nested import message_in, paths
 from toolwright.runtime.calls.variables import waiting_json
 from toolwright.runtime.children.child import ChildStart, NewChildRows
@@ -69,7 +70,7 @@ class Subagents:
                 case Lifecycle(verb="create", relations=relations):
                     return await self._create(state, relations, prepared.arguments)
                 case Lifecycle(relations=relations):
-                    return await self._message(state, prepared.arguments)
+                    return await self._message(state, relations, prepared.arguments)
                 case _:
                     return ToolResult.fail(
                         f"Tool {prepared.tool.name!r} calls no agent.", error_code="no_executor"
@@ -103,7 +104,9 @@ class Subagents:
         await state.retry_until_available(lambda: self._check_room(state.thread_id, relation))
         return await self._begin(state, relation, str(arguments["name"]), message, file_paths, inner)
 
-    async def _message(self, state: RunState, arguments: JSONObject) -> Outcome:
+    async def _message(
+        self, state: RunState, relations: Sequence[AgentCall], arguments: JSONObject
+    ) -> Outcome:
         """`subagent_message`: send a message to a resumable child. A busy child reads it at its next step."""
         reference = str(arguments["reference"])
         child = await state.retry_until_available(lambda: self._store.thread(reference))
@@ -122,14 +125,22 @@ class Subagents:
             raise errors.InvalidRequest("message is empty.", [{"path": "message", "message": "is empty"}])
         waits = child.link.blocking and child.child_status != "running"
         report = state.call_id if waits else None
-        state.speak(partial(self._speech, state, child.id, text, files, report))
+        relation = next((each for each in relations if each.agent_id == child.agent), None)
+        deps = self._deps(state, relation)
+        state.speak(partial(self._speech, state, child.id, text, files, report, deps))
         if waits:
             return FOREVER
         status = "queued" if child.child_status == "running" else "running"
         return ToolResult.ok({"reference": child.id, "status": status})
 
     async def _speech(
-        self, state: RunState, child_id: str, text: str, named: Sequence[File], report: str | None
+        self,
+        state: RunState,
+        child_id: str,
+        text: str,
+        named: Sequence[File],
+        report: str | None,
+        deps: JSONObject | None,
     ) -> Speak:
         """Return the effect that sends the message, rebuilt if one of its files has lost its name to another."""
         child = await self._store.thread(child_id)
@@ -137,9 +148,15 @@ class Subagents:
             raise errors.InvalidRequest(f"The subagent {child_id!r} is now busy. Send the message again.")
         if child.is_over:
             raise errors.ThreadTerminated(f"The subagent {child_id!r} is terminated.")
+        current = None if deps is None or child.run_id is None else await self._store.run(child.run_id)
+        if current is not None and current.deps != deps:
+            raise errors.InvalidRequest(
+                f"The subagent {child_id!r} is busy with other deps. Send the message after it has finished."
+            )
         files = FileDrafts(StoredFiles(self._store, child.id))
         refs = await copy_files(child.id, files, named, self._clock, self._new_id)
         run = first_run(child, self._new_id("run"), state.chain_depth, self._clock)
+        run = run if deps is None else changed(run, deps=deps)
         message_id = f"msg_{state.call_id.removeprefix('call_')}"
         event = message_for(child, message_id, text, refs, state.chain_depth, self._clock)
         return Speak(
@@ -212,6 +229,9 @@ class Subagents:
             return _missing_tenvs(agent.agent.name, missing_tenvs, relation)
         if tenvs:
             state.call_env.bring(birth.thread_id, tenvs, agent.secret_tenvs)
+        deps = self._deps(state, relation)
+        if deps is not None:
+            birth = changed(birth, deps=deps)
         missing = await self._child_start.unresolved_variables(birth, agent)
         if missing:
             return self._ask(state, birth, agent, missing)
@@ -223,6 +243,13 @@ class Subagents:
         if blocking:
             return FOREVER
         return ToolResult.ok({"reference": birth.thread_id, "name": birth.name, "status": "running"})
+
+    def _deps(self, state: RunState, relation: AgentCall | None) -> JSONObject | None:
+        """Return the deps of a child's run, as declared by the relation. Raises `InvalidRequest` if they do not fit."""
+        if relation is None or relation.config.deps is None or state.deps is None:
+            return None
+        mapped = relation.config.child_deps(state.run_context.run.deps)
+        return given_deps(self._agents.catalog, relation.agent_id, relation.config.name, mapped)
 
     async def _is_deep(self, state: RunState) -> bool:
         """Return whether the thread is at the maximum depth, which bounds agents that call each other in a cycle."""

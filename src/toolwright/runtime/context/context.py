@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.agent import SPACES
 from toolwright.core.agents.catalog import REQUESTS
+from toolwright.core.agents.deps import DepsType
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.dependencies.scope import Scope
 from toolwright.core.env.env import EnvRow
@@ -138,6 +139,8 @@ class RunContext(RunRecord):
         self.trace: RunTrace | None = None
         self.dependencies, self.lifespan = Scope(), lifespan
         self.stopping = False
+        self.deps_type: DepsType | None = None  # of the thread's agent, if the run has deps
+        self._deps: dict[int, Any] = {}  # the instance of that type
         if run.cancel_requested_at is not None:
             self.abort.set()
 
@@ -215,6 +218,18 @@ class RunContext(RunRecord):
 
     def _learn(self, redactor: Redactor) -> None:
         self.redactor = self.redactor.with_secrets(redactor.secrets)
+
+    def deps_of(self, active: ActiveAgent | None) -> Any:  # an instance of the declared type
+        """Return the run's deps, or None if it has none, or `active` declares another type than the thread's agent.
+
+        The instance is created once. Raises `InvalidRequest` if the stored value does not fit the type any more.
+        """
+        declared, stored = self.deps_type, self.run.deps
+        if declared is None or stored is None or active is None or active.agent.deps is not declared.declared:
+            return None
+        if not self._deps:
+            self._deps.setdefault(0, declared.load(stored))  # a sync handler reads it in a thread
+        return self._deps[0]
 
     # ── state of the run in this process ────────────────────────────────────────────────────────────────────
 

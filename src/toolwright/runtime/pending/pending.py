@@ -38,7 +38,7 @@ from toolwright.core.threads.approval import (
 )
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
 from toolwright.core.threads.decision import Action, Decider, decision
-from toolwright.core.threads.inbox import InboxEvent
+from toolwright.core.threads.inbox import ORIGIN, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool import Tool
@@ -116,7 +116,7 @@ def late_result(call: Call, outcome: ToolResult, depth: int, at: datetime) -> In
         content={
             "toolCallId": call.id,
             "toolName": call.name,
-            "originRunId": call.run_id,
+            ORIGIN: call.run_id,
             "result": content,
             **cut,
         },

@@ -26,6 +26,7 @@ from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.inbox import InboxChange, InboxEvent, batch
 from toolwright.core.threads.run import Run, RunStatus
 from toolwright.core.value import changed
+from toolwright.runtime.agents.deps import deps_of_run, deps_type_of
 from toolwright.runtime.agents.speakers import Speakers, UnknownAgent
 from toolwright.runtime.calls.settle import CallSettler
 from toolwright.runtime.calls.variables import still_missing
@@ -355,6 +356,8 @@ class RunWorker:
         began, raised = self._clock.monotonic(), context.thread.id in self.raised
         try:
             await self._claim(context, view, agent)
+            if context.run.deps is not None:
+                context.deps_type = deps_type_of(self._speakers.catalog, context.run.agent)
             if failures.isEnabledFor(logging.INFO):
                 failures.info(
                     "Run %s of the agent %r begins or continues.", context.run.id, _agent_name(context)
@@ -461,6 +464,7 @@ class RunWorker:
             revision=agent.agent.revision if isinstance(agent, ActiveAgent) else None,
             chain_depth=depth_of(waiting, taken),
             calls_only=taken.calls_only and all(event.type == "call" for event in waiting),
+            deps=await deps_of_run(self._store, self._speakers.catalog, taken, waiting),
         )
         if context.trace is not None:
             taken = changed(taken, traceparent=context.trace.traceparent)

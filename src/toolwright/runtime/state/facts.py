@@ -51,6 +51,12 @@ class Facts(Carried):
         return self._context.thread
 
     @property
+    def deps_run_id(self) -> str | None:
+        """The id of the run if it has deps, for built-in tools."""
+        run = self._context.run
+        return None if run.deps is None else run.id
+
+    @property
     def missing_home_tenvs(self) -> MissingTenvs:
         """The tenvs that the agent's tools require and its home thread cannot provide, for built-in tools."""
         active = self._context.base

@@ -177,6 +177,11 @@ class RunState(Questions):
         self._env.set(name, value, type)
 
     @property
+    def deps(self) -> Any:  # an instance of the type that the agent declares
+        """The run's deps, or None."""
+        return self._context.deps_of(self._active)
+
+    @property
     def call_env(self) -> CallEnv:
         """The variables that the call sets, passes to a child or removes from a child, for built-in tools."""
         return self._env

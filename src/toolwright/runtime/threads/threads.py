@@ -13,7 +13,7 @@ from toolwright.core.broken_rows import exists
 from toolwright.core.checks import by_list
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import SECRETS, EnvInput, EnvType
-from toolwright.core.errors import InvalidRequest, NotFound, ThreadTerminated
+from toolwright.core.errors import InvalidRequest, NotFound, OtherDeps, ThreadTerminated
 from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.imports.conversation import ConversationForm
 from toolwright.core.imports.message import MOST_IMPORTED
@@ -37,6 +37,7 @@ from toolwright.core.threads.run import Side as SideName
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents
+from toolwright.runtime.agents.deps import OTHER_DEPS, deps_of_message
 from toolwright.runtime.carried import Carried
 from toolwright.runtime.env import Environment
 from toolwright.runtime.files import FileKeeper, StoredFiles
@@ -389,14 +390,20 @@ class Threads(Carried):
             )
         return [answer, *results]
 
-    async def send(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> Run:
+    async def send(
+        self, thread_id: str, content: str, attachments: Sequence[Attachment] = (), deps: object = None
+    ) -> Run:
         """Send a message, with files. Return the run that reads it, which can be a run in progress (D22).
 
-        Raises `InvalidRequest` or `TooLarge` for an invalid file; nothing is sent then.
+        `deps` is a value of the type that the thread's agent declares, or a mapping with its fields; tools read it as
+        `state.deps`. Without it, a new run has the deps of the thread's last run. Raises `InvalidRequest` or `TooLarge`
+        for an invalid file or value, `OtherDeps` if the run in progress has other deps; nothing is sent then.
         """
-        return await self._runs.get((await self.post(thread_id, content, attachments)).run_id)
+        return await self._runs.get((await self.post(thread_id, content, attachments, deps)).run_id)
 
-    async def post(self, thread_id: str, content: str, attachments: Sequence[Attachment] = ()) -> SentMessage:
+    async def post(
+        self, thread_id: str, content: str, attachments: Sequence[Attachment] = (), deps: object = None
+    ) -> SentMessage:
         """Send a message, as `send` does. Return the stored message."""
         if isinstance(content, str) and utf8_longer(content, MAX_MESSAGE):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
             raise _invalid_value(
@@ -412,6 +419,7 @@ class Threads(Carried):
         thread = await self._settled(thread_id)
         if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
+        brought, run_deps = await deps_of_message(self._store, self._agents.catalog, thread, deps)
         message_id = self._new_id("msg")
         stored = await self._files.store(attachments)
         async with self._files.turn(thread_id, stored):
@@ -419,6 +427,8 @@ class Threads(Carried):
                 drafts = FileDrafts(StoredFiles(self._store, thread_id))
                 refs = await self._files.attach(thread_id, drafts, stored)
                 unit = self._posting(thread, message_id, content, refs, drafts.changes)
+                if run_deps is not None:
+                    unit = changed(unit, run=changed(unit.run, deps=run_deps), deps=brought)
                 answer = await self._store.commit(unit)
                 if not isinstance(answer, units.Conflict):
                     self._motor.wake(thread_id)
@@ -427,6 +437,8 @@ class Threads(Carried):
                     )
                 if answer.guard == "terminated":
                     raise _terminated(thread_id)
+                if answer.guard == "deps":
+                    raise OtherDeps(OTHER_DEPS.format(thread_id))
                 # otherwise a path was taken in the meantime: the files get other names
                 if answer.guard != "file":
                     raise NotFound(f"There is no thread {thread_id!r}.")

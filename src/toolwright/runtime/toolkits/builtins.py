@@ -43,6 +43,11 @@ class BuiltinState(Protocol):
         ...
 
     @property
+    def deps_run_id(self) -> str | None:
+        """The id of the run if it has deps, which later runs take from it."""
+        ...
+
+    @property
     def missing_home_tenvs(self) -> MissingTenvs:
         """The tenvs that the agent's tools require and its home thread cannot provide."""
         ...

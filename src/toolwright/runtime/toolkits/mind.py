@@ -208,11 +208,13 @@ class MindToolkit:
     async def _set_plans(self, run: BuiltinState, changes: Sequence[PlanChange]) -> JSON:
         """Change plans. A person's plans wake the thread in which they are made."""
         reach = await run.reach()
-        items = PLANS
+        items, thread_id = PLANS, None
         if changes and reach.person is None:
             require_home_tenvs(run.missing_home_tenvs)
         elif changes:
-            items = plans_waking(_woken(run))
+            thread_id = _woken(run)
+        if thread_id is not None or run.deps_run_id is not None:
+            items = plans_waking(thread_id, run.deps_run_id)
         return await self._edit(run, items, items.keeper(reach), changes, shapes.Plan.of)
 
     async def _get_plans(self, run: BuiltinState) -> JSON:

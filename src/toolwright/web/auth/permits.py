@@ -157,6 +157,13 @@ class Permits:
         if caller.kind == "person" and not await self._owns(caller, thread_id):
             raise NotFound(f"There is no thread {thread_id!r}.")
 
+    async def deps(self, caller: Caller, thread_id: str) -> None:
+        """Raise `Forbidden` unless the caller may set the deps of runs in the thread."""
+        if caller.kind == "person":
+            thread = await self._runtime.threads.get(thread_id)
+            if not (await self._runtime.agents.get(thread.agent)).user_deps:
+                raise Forbidden("Only services may set the deps of this agent's runs.")
+
     async def request(self, caller: Caller, thread_id: str, request_id: str) -> None:
         """Raise `NotFound` unless the caller may read and answer requests of the thread."""
         if caller.kind == "person" and not await self._owns(caller, thread_id):

@@ -180,6 +180,10 @@ class NewMessage(RequestForm):
 
     content: MessageText
     attachments: Annotated[list[NewFile], Field(max_length=MOST_LISTED)] | None = None
+    deps: dict[str, JsonValue] | None = Field(
+        None,
+        description="The run's deps, as declared by the agent. From services only, unless it has `user_deps`.",
+    )
 
 
 @router.post(
@@ -279,20 +283,22 @@ async def list_children(
     "/{thread_id}/messages",
     status_code=202,
     response_description="The message, and the run that reads it.",
-    responses=failures(404, 413),
+    responses=failures(403, 404, 409, 413),
 )
 async def send_message(
     caller: AnyCaller, serving: ServingDep, thread_id: Id, new: NewMessage
 ) -> Annotated[SentMessage, Sent]:
     """Send a message, which joins the current run or starts one."""
     await serving.permits.thread(caller, thread_id)
+    if new.deps is not None:
+        await serving.permits.deps(caller, thread_id)
     files = [
         unchecked(
             name=each.name, mime_type=each.mime_type, data=each.data, width=each.width, height=each.height
         )
         for each in new.attachments or ()
     ]
-    return await serving.runtime.threads.post(thread_id, new.content, files)
+    return await serving.runtime.threads.post(thread_id, new.content, files, new.deps)
 
 
 @router.get("/{thread_id}/messages", response_description="The messages.", responses=failures(404))

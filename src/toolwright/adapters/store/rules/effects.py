@@ -10,6 +10,7 @@ from toolwright.adapters.store.engine.outcome import EffectResult, placed
 from toolwright.adapters.store.rules.late_results import cancel_late_calls, is_deleted, shown
 from toolwright.adapters.store.rules.parts import (
     LIVING,
+    check_deps,
     chunks,
     count_posted,
     deliver,
@@ -205,6 +206,8 @@ def _speak(effect: child_effects.Speak, unit: Unit, done: EffectResult) -> Rule[
     if row.run_id == effect.run.id:
         yield from _begin(effect, effect.run, row.posted, row.ev, unit, done)
         return
+    if effect.run.deps is not None:
+        yield from check_deps(row.run_id, effect.run.deps, "busy")
     event = Add(record=changed(effect.event, run_id=row.run_id, n=row.posted))
     yield [*_new_files(effect.files), event]
     yield wake(effect.thread_id, unit.at)

@@ -30,9 +30,11 @@ from toolwright.core.journal.rows import (
     Tell,
 )
 from toolwright.core.journal.units import Leaving, Unit
+from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.child import ENDED
 from toolwright.core.threads.event import EventDraft
 from toolwright.core.threads.inbox import Delivery
+from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread, Wake
 from toolwright.core.value import changed
 
@@ -153,6 +155,13 @@ def refused(thread_id: str, otherwise: Guard) -> Rule[None]:
     """Raise the failed precondition of an operation that sends to a thread."""
     [row] = yield Find(kind=Thread, where={"id": thread_id}, columns=("state",), guard="thread")
     raise GuardFailed("terminated" if row.state in ENDED else otherwise)
+
+
+def check_deps(run_id: str, deps: JSONObject, otherwise: Guard = "deps") -> Rule[None]:
+    """Raise the failed precondition of a message for a run that has other deps."""
+    [run] = yield Find(kind=Run, where={"id": run_id}, columns=("deps",), guard="run")
+    if run.deps != deps:
+        raise GuardFailed(otherwise)
 
 
 def deliver(delivery: Delivery, unit: Unit, done: EffectResult) -> Rule[str | None]:

@@ -11,6 +11,7 @@ from toolwright.adapters.store.rules.effects import perform, settle
 from toolwright.adapters.store.rules.late_results import cancel_late_calls, is_orphan, shown
 from toolwright.adapters.store.rules.parts import (
     LIVING,
+    check_deps,
     chunks,
     count_posted,
     leave,
@@ -167,6 +168,8 @@ def _post(unit: units.PostMessage) -> Rule[UnitResult]:
         yield [Add(record=run), event, *files, Tell(events=queued), woken]
     else:
         queued = NO_EVENTS
+        if unit.deps is not None:
+            yield from check_deps(run_id, unit.deps)
         yield [event, *files, woken]
     if unit.files:
         yield write_files(thread_id, unit.files)

@@ -55,6 +55,7 @@ plans = sa.Table(
     sa.Column("timezone", Json(a_text)),
     sa.Column("created_at", Instant(), nullable=False),
     sa.Column("thread_id", sa.Text),
+    sa.Column("run_id", sa.Text),
     sa.PrimaryKeyConstraint("agent_id", "id"),
 )
 

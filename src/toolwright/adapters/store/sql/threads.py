@@ -211,6 +211,7 @@ runs = sa.Table(
     sa.Column("error_code", sa.Text),
     sa.Column("isolated", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Column("decisions", Json(decisions_from_json, dumps_unescaped, absent=())),
+    sa.Column("deps", Json(an_object, dumps_unescaped)),
     sa.Index("runs_by_thread", "thread_id", "created_at"),
     partial_index("runs_by_status", "status", "created_at", where=NOT_COMPLETED),
     sa.Index("runs_by_time", "created_at"),
