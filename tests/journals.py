@@ -33,8 +33,8 @@ SUITES = {
     "tests/api": "agents approvals bounded_pages deps files home_tools long_conversations memory mcp_servers offers"
     " people people_and_agents queries requests runs spaces streams thread_deletion threads variables whole_results",
     "tests/runtime": "agents app_calls approvals approvals_elsewhere call_ends call_over channels deferred_children"
-    " context_window delegates deps elicitation entities family_ends handoff immediate imports invoke mcp_tasks mind_limits"
-    " owned_summaries parallel_calls prompt_tools sent_prompts space_stream spaces subagents variables"
+    " context_window delegates deps elicitation entities family_ends handoff immediate imports invoke mcp_tasks"
+    " mind_limits owned_summaries parallel_calls prompt_tools sent_prompts space_stream spaces subagents variables"
     " variables_later",
 }
 MODULES = {f"{folder}/test_{name}.py" for folder, names in SUITES.items() for name in names.split()}
