@@ -8,7 +8,7 @@ from tests.conformance.conftest import Journal
 from tests.play import AT, Drain, begun, change, committed, draft, dump, later, settle, token
 
 from toolwright.core.journal.agent_effects import DropTimer, SetTimer
-from toolwright.core.journal.approvals import Approve, Refuse
+from toolwright.core.journal.approvals import Approve, AskAgain, Refuse
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import (
     CancelCall,
@@ -87,6 +87,24 @@ async def test_a_settled_call_has_all_of_its_decisions(store: Store):
     assert row is not None and [each["action"] for each in row.decisions] == ["approved", "submitted"]
 
 
+async def test_a_call_whose_tool_has_changed_is_returned_to_its_run_and_asked_for_again(store: Store):
+    drain, call = await asked(store)
+    again = AskAgain(
+        token=token(), at=later(10), thread_id="th_1", call_id=call.id, terms={**TERMS, "returned": "h1"},
+        effects=(DropTimer(name=timer_of(call.id)),),
+    )  # fmt: skip
+    await committed(store, again)
+    row = await store.call(call.id)
+    assert row is not None
+    assert (row.status, row.approval, row.expires_at) == ("created", "asked", None)
+    assert row.terms == {**TERMS, "returned": "h1"} and await store.wake(timer_of(call.id)) is None
+    await refused(store, approve(call.id))  # it does not wait now
+    await refused(store, changed(again, token=token()))
+    move = change(row, "waiting", terms={**TERMS, "definition": "h2"}, expires_at=later(200))
+    await drain.do(drain.unit(Result, changes=(move,)))
+    await committed(store, approve(call.id, at=150))
+
+
 async def test_only_the_first_request_to_cancel_a_run_is_its_decision(store: Store):
     drain = await begun(store)
     for door in ("http", "console"):
@@ -126,7 +144,7 @@ async def test_approved_it_is_created_again_with_the_arguments_it_was_approved_w
     assert row is not None
     assert (row.approval, row.terms, row.expires_at) == (
         "approved" if arguments is None else "edited",
-        None,
+        TERMS,
         None,
     )
     after = await store.wake("th_1")

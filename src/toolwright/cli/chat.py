@@ -23,6 +23,7 @@ from toolwright.core.agents.deps import deps_type
 from toolwright.core.errors import (
     AlreadyOver,
     CallExpired,
+    DefinitionChanged,
     InvalidRequest,
     NotFound,
     OtherDeps,
@@ -134,6 +135,9 @@ class Approvals:
                 return
             except InvalidRequest as error:
                 self._terminal.say(f" · {error.message}")
+            except DefinitionChanged as error:
+                self._terminal.say(f" · {error.message}")
+                return  # it is asked again
             except (NotFound, AlreadyOver, CallExpired):
                 return  # it has ended, or was answered elsewhere
 

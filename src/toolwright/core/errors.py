@@ -17,6 +17,7 @@ ToolwrightError
 │   ├── CallResolved
 │   └── CallCancelled
 ├── CallClaimed          another worker has claimed the call
+├── DefinitionChanged    the tool has changed since the call asked for its approval; the call asks again
 ├── RunFailed            an awaited run has failed or was cancelled; `result` is its result
 ├── NotFailed            only failed inbox events can be retried
 ├── AlreadyExists        another item has this name
@@ -179,6 +180,12 @@ class CallClaimed(ToolwrightError):
     """Tool call already claimed"""
 
     code = "call_claimed"
+
+
+class DefinitionChanged(ToolwrightError):
+    """The tool has changed since the call asked for its approval. Look at the call again, then answer it."""
+
+    code = "definition_changed"
 
 
 class RunFailed(ToolwrightError):

@@ -335,6 +335,7 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.BadAnswer: 502,
     errors.Unreachable: 503,
     errors.CallClaimed: 409,
+    errors.DefinitionChanged: 409,
     errors.NotFailed: 409,
     errors.ThreadBusy: 409,
     errors.OtherDeps: 409,

@@ -250,7 +250,7 @@ def _let_in(request: Request, caller: Caller) -> Caller:
 async def person_of(serving: Serving, identity: TokenIdentity) -> Caller:
     """Return the caller of a valid token. Raises `Forbidden`."""
     entity = await serving.runtime.entities.get_by_external_id(identity.external_id)
-    return person(entity, identity.until, identity.claims)
+    return person(entity, identity.until, identity.claims, identity.roles)
 
 
 def address_of(connection: HTTPConnection) -> str | None:

@@ -327,7 +327,10 @@ def _verifier(settings: Settings, clock: Clock) -> TokenVerifier | None:
         return None
     tokens = import_module("toolwright.web.auth.person_tokens")  # lazily: its libraries take 7 MB
     expected = tokens.ExpectedClaims(
-        claim=settings.jwt_entity_claim, audience=settings.jwt_audience, issuer=settings.jwt_issuer
+        claim=settings.jwt_entity_claim,
+        roles=settings.jwt_roles_claim,
+        audience=settings.jwt_audience,
+        issuer=settings.jwt_issuer,
     )
     verifier: TokenVerifier
     if settings.jwt_secret is not None:

@@ -190,6 +190,7 @@ class Settings(BaseSettings):
         jwt_jwks_url: `https://` URL of the public keys that verify people's tokens, instead of `jwt_secret`. Default:
             None.
         jwt_entity_claim: The claim with a person's external id. Default: `sub`.
+        jwt_roles_claim: The claim with a person's roles, also as a path: `realm_access.roles`. Default: `roles`.
         jwt_audience: Required audience (`aud`) of tokens. Default: None, any.
         jwt_issuer: Required issuer (`iss`) of tokens. Default: None, any.
         cors_origins: Origins of web pages that may call the server, or `*` alone. Default: none.
@@ -249,6 +250,7 @@ class Settings(BaseSettings):
     jwt_secret: str | None = Field(default=None, repr=False)
     jwt_jwks_url: str | None = None
     jwt_entity_claim: str = Field(default="sub", min_length=1)
+    jwt_roles_claim: str = Field(default="roles", min_length=1)
     jwt_audience: str | None = None
     jwt_issuer: str | None = None
     public_keys: Names = Field(default=(), validate_default=True)

@@ -41,6 +41,17 @@ def sessions_of(
     return Sessions(clock, lambda purpose: SignedCallers(access, signing, purpose))
 
 
+async def test_a_session_keeps_the_roles_of_its_person_if_they_fit_into_a_cookie() -> None:
+    sessions = sessions_of(ManualClock())
+    claims: dict[str, JSON] = {"about": "x" * 2_000}
+    for roles, kept in ((("finance", "ö"), ("finance", "ö")), (tuple("r" * 100 for _ in range(50)), ())):
+        caller = Caller(kind="person", entity_id="ent_1", external_id="ada", claims=claims, roles=roles)
+        cookie = await sessions.seal(sessions.begin(caller))
+        session = await sessions.read(cookie)
+        assert len(cookie) <= LONGEST_COOKIE
+        assert session is not None and session.caller.roles == kept
+
+
 async def test_a_session_has_the_rights_that_its_key_has_now_and_ends_with_it() -> None:
     clock = ManualClock()
     one = sessions_of(clock)

@@ -1,4 +1,4 @@
-"""Units of work for approvals: approve or refuse a call that waits for one."""
+"""Units of work for approvals: approve or refuse a call that waits for one, or have it asked for again."""
 
 from typing import Literal
 
@@ -20,6 +20,18 @@ class Approve(Unit):
     requested: str | None = None
     event: EventDraft
     decisions: tuple[JSONObject, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
+class AskAgain(Unit):
+    """Return a call that waits for an approval to its run, which asks again, because its tool has changed.
+
+    `terms` are stored with the call until then.
+    """
+
+    thread_id: str
+    call_id: str
+    terms: JSONObject
     effects: tuple[Effect, ...] = ()
 
 

@@ -15,6 +15,7 @@ from toolwright.core.limits import ALL_ROWS, Page, ended_early
 from toolwright.core.mcp.servers import McpDefinition
 from toolwright.core.spaces import Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread, ThreadValue
 from toolwright.core.value import Record, Value
@@ -380,6 +381,11 @@ class SpaceReads(ABC):
         return await self._rows.find(
             Reaction, {"message_id": OneOf(values=tuple(dict.fromkeys(message_ids)))}, order
         )
+
+    async def read_by(self, thread_id: str, run_id: str, limit: int) -> Sequence[InboxEvent]:
+        """Return the inbox events of the thread that the run has read, in order."""
+        where = {"thread_id": thread_id, "run_id": run_id}
+        return await self._rows.find(InboxEvent, where, ("n",), limit=limit)
 
     @abstractmethod
     async def caused(self, run_id: str, author: str) -> bool:

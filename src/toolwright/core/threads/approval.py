@@ -10,8 +10,9 @@ from toolwright.core.threads.decision import hash_of
 from toolwright.core.value import Value
 
 ApprovalState: TypeAlias = Literal["asked", "approved", "edited"]
-"""State of a call that needs an approval: waiting, approved as requested, or approved with edited arguments."""
+"""State of a call that needs an approval: asked for, approved as requested, or approved with edited arguments."""
 NOT_APPROVED = "not_approved"
+_TERMS = frozenset({"by", "notBy", "seconds", "edit", "reason"})
 _ANSWER = frozenset({"approved", "args", "reason"})
 _UNITS = ((3_600, "hour"), (60, "minute"))
 
@@ -19,17 +20,23 @@ _UNITS = ((3_600, "hour"), (60, "minute"))
 class Terms(Value):
     """The terms of an approval.
 
-    `by` is who may answer, `seconds` the time limit, or None for no limit. `edit` and `reason` allow answers with
-    changed arguments, or with a reason. `schema` validates changed arguments; it is None if they are validated when the
-    call starts. `definition` is the hash of the tool's definition that the approval is for, None for older calls.
+    `by` is who may answer; `not_by` are the ids of people who must not, None if that is not declared. `seconds` the
+    time limit, or None for no limit. `edit` and `reason` allow answers with changed arguments, or with a reason.
+    `schema` validates changed arguments; it is None if they are validated when the call starts. `definition` is the
+    hash of the tool's definition that the approval is for, None for older calls. `returned` is that of the definition
+    for which an answer was rejected, because the answering process has another. `hooked` terms include what hooks have
+    required.
     """
 
     by: str | tuple[str, ...] = "anyone"
+    not_by: tuple[str, ...] | None = None
     seconds: float | None = None
     edit: bool = True
     reason: bool = True
     schema: JSONObject | None = None
     definition: str | None = None
+    returned: str | None = None
+    hooked: bool = False
 
 
 class ApprovalAnswer(Value):
@@ -48,9 +55,12 @@ def terms_to_json(terms: Terms) -> JSONObject:
         fields["seconds"] = terms.seconds
     if terms.schema is not None:
         fields["schema"] = terms.schema
-    if terms.definition is not None:
-        fields["definition"] = terms.definition
-    return fields
+    if terms.not_by is not None:
+        fields["notBy"] = [*terms.not_by]
+    if terms.hooked:
+        fields["hooked"] = True
+    hashes = {"definition": terms.definition, "returned": terms.returned}
+    return fields | {name: each for name, each in hashes.items() if each is not None}
 
 
 def terms_from_json(fields: JSONObject | None) -> Terms:
@@ -58,20 +68,23 @@ def terms_from_json(fields: JSONObject | None) -> Terms:
     if not fields:
         return Terms()
     by, seconds, schema = fields.get("by"), fields.get("seconds"), fields.get("schema")
-    definition = fields.get("definition")
+    definition, returned, not_by = fields.get("definition"), fields.get("returned"), fields.get("notBy")
     return Terms(
         by=tuple([str(each) for each in by]) if isinstance(by, list) else str(by),
+        not_by=tuple([str(each) for each in not_by]) if isinstance(not_by, list) else None,
         seconds=seconds if isinstance(seconds, int | float) else None,
         edit=fields.get("edit") is True,
         reason=fields.get("reason") is True,
         schema=schema if isinstance(schema, dict) else None,
         definition=definition if isinstance(definition, str) else None,
+        returned=returned if isinstance(returned, str) else None,
+        hooked=fields.get("hooked") is True,
     )
 
 
 def hash_of_terms(stored: JSONObject | None) -> str:
-    """Return a hash of a call's stored terms, except the schema and the hash of the definition."""
-    told = {name: each for name, each in (stored or {}).items() if name not in ("schema", "definition")}
+    """Return a hash of a call's stored terms, except what they say about the tool's definition."""
+    told = {name: each for name, each in (stored or {}).items() if name in _TERMS}
     return hash_of(told)
 
 

@@ -60,7 +60,8 @@ class Call(Record):
     active space. `worker` has claimed it until `leased_until`. After that it is available again only if it is
     `repeatable` (D25). `parent_id` is the call that made this one, through a prompt tool or `invoke_tool`. A call that
     needs an `approval` waits for it before it starts, on its `terms`. Once approved, it is `created` again, with the
-    approved arguments. `decisions` are those of people, services and the app about it, oldest first.
+    approved arguments; so is one whose tool has changed, still `asked`. `decisions` are those of people, services and
+    the app about it, oldest first.
     """
 
     STORED = Stored(key=("id",), owner="thread_id")
@@ -120,7 +121,6 @@ class Call(Record):
             approval="approved" if arguments is None else "edited",
             arguments=self.arguments if arguments is None else arguments,
             requested=self.requested if arguments is None else self.as_requested,
-            terms=None,
             expires_at=None,
         )
 

@@ -17,8 +17,11 @@ from toolwright.core.results import ToolResult
 Predicate: TypeAlias = Callable[[JSONObject], "bool | Awaitable[bool]"]
 """Returns whether a call with these validated arguments needs an approval."""
 Approvers: TypeAlias = Literal["anyone", "service", "person"]
+ROLE = "role:"
+"""Prefix of an entry of `by` that names a role of people, instead of a person. No id can begin with it."""
 FIELDS: Mapping[str, str] = {
     "by": "string or list",
+    "notBy": "string",
     "expiresIn": "number",
     "edit": "boolean",
     "reason": "boolean",
@@ -36,12 +39,15 @@ class Approval:
     argument that the model omits is not among them, even if it has a default. `when` can be async; an exception or a
     duration of more than 30 seconds counts as yes. `by` is who may answer: `anyone` who may submit the
     result of such a call (D24), only a `service`, only a `person` who can see the call, or the persons with these ids
-    or external ids. After `expires_in` seconds the call is refused; None means no limit. With `edit` an approver may
-    change the arguments, with `reason` they may give a reason, which the model reads.
+    or external ids, or with these roles: `role:finance` is everyone whose token has `finance` in its claim of roles.
+    With `not_by="requester"` the person whose message began the run must not answer, or else the thread's owner.
+    After `expires_in` seconds the call is refused; None means no limit. With `edit` an approver may change the
+    arguments, with `reason` they may give a reason, which the model reads.
     """
 
     when: Predicate | None = None
     by: Approvers | Collection[str] = "anyone"
+    not_by: Literal["requester"] | None = None
     expires_in: float | None = None
     edit: bool = True
     reason: bool = True
@@ -55,7 +61,8 @@ class Approval:
             raise DefinitionError(
                 "An approval's when must accept one parameter, a dict of the arguments, as in lambda arguments: …."
             )
-        for name, message in faults({"by": self.by, "edit": self.edit, "reason": self.reason}):
+        fields = {"by": self.by, "not_by": self.not_by, "edit": self.edit, "reason": self.reason}
+        for name, message in faults(fields):
             raise DefinitionError(f"An approval's {name} {message}.")
         if self.expires_in is not None and not _is_duration(self.expires_in):
             raise DefinitionError(
@@ -76,6 +83,7 @@ def narrower(one: Approval | None, other: Approval) -> Approval:
     limits = [each for each in (one.expires_in, other.expires_in) if each is not None]
     return Approval(
         by=_fewer(one.by, other.by),
+        not_by=one.not_by or other.not_by,
         expires_in=min(limits, default=None),
         edit=one.edit and other.edit,
         reason=one.reason and other.reason,
@@ -106,7 +114,7 @@ Requirement: TypeAlias = "bool | Predicate | Approval | None"
 
 
 def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return the errors of the fields `by`, `edit` and `reason`: pairs of a field and a message."""
+    """Return the errors of the fields other than `when` and the time limit: pairs of a field and a message."""
     errors: list[tuple[str, str]] = []
     by = fields.get("by", "anyone")
     listed = not isinstance(by, str) and bool(by) and misfit(by, str) is None
@@ -114,6 +122,10 @@ def faults(fields: Mapping[str, object]) -> list[tuple[str, str]]:
         errors.append(
             ("by", f"must be 'anyone', 'service', 'person' or a list of ids, not {brief_value(by)}")
         )
+    elif listed and any(each.strip() == ROLE for each in cast("Collection[str]", by)):
+        errors.append(("by", f"must name a role after {ROLE!r}, as in 'role:finance'"))
+    wrong = [name for name in ("not_by", "notBy") if fields.get(name) not in (None, "requester")]
+    errors += [(name, f"must be 'requester', not {brief_value(fields[name])}") for name in wrong]
     flags = [name for name in ("edit", "reason") if not isinstance(fields.get(name, True), bool)]
     return errors + [(name, f"must be true or false, not {brief_value(fields[name])}") for name in flags]
 
@@ -187,7 +199,10 @@ def approval_from_json(entry: JSON) -> tuple[Approval | None, list[tuple[str, st
         )
     if errors:
         return None, errors
-    fields: dict[str, Any] = {name: each for name, each in present.items() if name != "expiresIn"}
+    renamed = {"notBy": "not_by"}
+    fields: dict[str, Any] = {
+        renamed.get(name, name): each for name, each in present.items() if name != "expiresIn"
+    }
     if isinstance(milliseconds, int | float):
         fields["expires_in"] = milliseconds / 1000
     return Approval(**fields), []

@@ -26,10 +26,12 @@ from toolwright.core.schemas.meta import Meta, call_schema, offered
 from toolwright.core.schemas.provider_forms import can_be_object
 from toolwright.core.schemas.schema_tool import read_schema_tool
 from toolwright.core.text import brief
+from toolwright.core.threads.decision import hash_of
 from toolwright.core.tools.approval import Approval, Requirement, approval_of
 from toolwright.core.tools.config import check_tool_lengths, read_tool_config
 from toolwright.core.tools.http.execution import HttpExecution
-from toolwright.core.tools.relations import Relation
+from toolwright.core.tools.mcp import McpCall
+from toolwright.core.tools.relations import AgentCall, Handoff, PromptCall, Relation
 from toolwright.core.tools.tenvs_needed import Needs
 
 Framework: TypeAlias = Literal["pydantic_ai", "openai_agents", "langchain"]
@@ -292,6 +294,11 @@ class Tool:
             object.__setattr__(delegated, name, each)
         return delegated
 
+    @property
+    def definition_hash(self) -> str:
+        """A hash of what the tool tells models, of its kind and of what executes it, but not of a function's code."""
+        return hash_of([self.name, self.description, self.offered, self.kind, *_target(self)])
+
     def same_as(self, other: "Tool") -> bool:
         """Return whether both tools have the same declaration, for example if they are made from one function."""
         return self is other or all(getattr(self, each) == getattr(other, each) for each in _DECLARED)
@@ -311,6 +318,22 @@ class Tool:
 _DECLARED = tuple(
     [each.name for each in fields(Tool) if each.init and each.name not in ("signature", "validator")]
 )
+
+
+def _target(tool: Tool) -> list[JSON]:
+    """Return what executes the tool's calls: its request, its server, agent, prompt or delegate."""
+    execution, meta = tool.execution, tool.meta
+    request: list[JSON] = [] if execution is None else [execution.method, execution.url]
+    chosen: list[JSON] = [] if meta is None else [meta.activity, meta.delegate]
+    match tool.relation:
+        case McpCall(server=server, tool=name, digest=digest):
+            return [server.name, server.url, server.command, [*server.args], name, digest]
+        case AgentCall(agent_id=agent_id) | Handoff(agent_id=agent_id):
+            return [agent_id]
+        case PromptCall(config=config):
+            return [config.name]
+        case _:
+            return [request, chosen]
 
 
 def _check(tool: Tool) -> None:

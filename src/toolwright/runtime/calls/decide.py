@@ -9,11 +9,13 @@ from functools import partial
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError, HookFailed
 from toolwright.core.journal.agent_effects import SetTimer
+from toolwright.core.json_value import JSONObject
 from toolwright.core.results import ToolResult
 from toolwright.core.state.state import ELICIT_TIMEOUT
 from toolwright.core.text import sentence
-from toolwright.core.threads.approval import Terms
+from toolwright.core.threads.approval import Terms, terms_from_json
 from toolwright.core.threads.call import Call, timer_of
+from toolwright.core.threads.decision import approved_definition
 from toolwright.core.tools.approval import Approval, is_needed, narrower
 from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error, prepare
 from toolwright.core.tools.tool import Tool
@@ -38,6 +40,11 @@ class CallDecider:
         tool = tools.get(call.name)
         if tool is None:
             return
+        await self._decide(context, tools, call, tool)
+        if context.requesters is None and excludes_requester(context, call, tool):
+            context.requesters = await context.read_requesters()
+
+    async def _decide(self, context: RunContext, tools: Mapping[str, Tool], call: Call, tool: Tool) -> None:
         missing = missing_for(context, tool)
         if missing:
             context.decided[call.id] = missing_variables_error(call.name, [each.name for each in missing])
@@ -113,27 +120,76 @@ def asks_hooks(context: RunContext, call: Call) -> bool:
 
 
 def approval_terms(
-    context: RunContext, changes: Changes, call: Call, tool: Tool, approval: Approval
+    context: RunContext, changes: Changes, call: Call, tool: Tool, required: Approval | None
 ) -> Terms:
     """Return the terms of the call's approval. Adds its timer and its event to the changes.
 
-    A call that is waited for in memory expires after at most an hour.
+    Its hooks have `required` an approval that includes the tool's own, or None. A call that is waited for in memory
+    expires after at most an hour.
     """
     validator = tool.validator
     assert validator is not None, "set when the tool was made"
-    seconds = approval.expires_in
+    terms = _terms(context, call, tool, required)
+    seconds = terms.seconds
     if context.holder is not None:
         seconds = ELICIT_TIMEOUT if seconds is None else min(seconds, ELICIT_TIMEOUT)
     if seconds is not None:
         due = context.clock.now() + timedelta(seconds=seconds)
         changes.effects += (SetTimer(name=timer_of(call.id), due=due),)
-    changes.events.append(tool_event("tool.waiting", call.id, call.name, {"reason": "approval"}))
+    details: JSONObject = {"reason": "approval"}
+    if call.approval is not None:
+        details["definitionChanged"] = True
+    changes.events.append(tool_event("tool.waiting", call.id, call.name, details))
+    return changed(
+        terms,
+        seconds=seconds,
+        schema=validator.schema
+        if terms.edit and tool.meta is None
+        else None,  # references are replaced first
+        definition=tool.definition_hash,
+        returned=terms_from_json(call.terms).returned,
+    )
+
+
+def _terms(context: RunContext, call: Call, tool: Tool, required: Approval | None) -> Terms:
+    """Return the terms that hooks have required, or those of the tool.
+
+    A call that is asked for again keeps what hooks have required, and its terms if the tool has none any more.
+    """
+    before, approval = terms_from_json(call.terms), required or tool.approval
+    if required is None and call.approval is not None and (before.hooked or approval is None):
+        if approval is None:
+            return before
+        with suppress(DefinitionError):
+            not_by = None if before.not_by is None else "requester"
+            kept = Approval(by=before.by, not_by=not_by, expires_in=before.seconds, edit=before.edit)
+            approval = narrower(approval, changed(kept, reason=before.reason))
+            return changed(_declared(context, approval), hooked=True)
+        return before
+    assert approval is not None, "the call needs an approval"
+    return changed(_declared(context, approval), hooked=required is not None)
+
+
+def _declared(context: RunContext, approval: Approval) -> Terms:
     return Terms(
         by=approval.by if isinstance(approval.by, str) else tuple(approval.by),
-        seconds=seconds,
+        not_by=None if approval.not_by is None else context.requesters or (),
+        seconds=approval.expires_in,
         edit=approval.edit,
         reason=approval.reason,
-        schema=validator.schema
-        if approval.edit and tool.meta is None
-        else None,  # references are replaced first
     )
+
+
+def excludes_requester(context: RunContext, call: Call, tool: Tool) -> bool:
+    """Return whether an approval of the call would exclude the person who has asked for it."""
+    verdicts = context.verdicts.get(call.id)
+    approvals = (tool.approval, None if verdicts is None else verdicts.approval)
+    return any(each is not None and each.not_by is not None for each in approvals)
+
+
+def is_outdated(call: Call, tool: Tool) -> bool:
+    """Return whether the call's approval is for another definition of its tool, so that it must be asked for again."""
+    if call.approval == "asked":  # its answer was returned, see `AskAgain`
+        return True
+    approved = approved_definition(call.decisions)
+    return approved is not None and approved != tool.definition_hash

@@ -21,7 +21,7 @@ from toolwright.core.tools.approval import Approval
 from toolwright.core.tools.pipeline import Decision, PreparedCall, answer_by_model, internal_result, prepare
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import Value
-from toolwright.runtime.calls.decide import approval_terms, asks_hooks
+from toolwright.runtime.calls.decide import approval_terms, asks_hooks, excludes_requester, is_outdated
 from toolwright.runtime.calls.request_state import resolver, written_size
 from toolwright.runtime.calls.settle import CallSettler, move_call
 from toolwright.runtime.calls.variables import changed_for, missing_for
@@ -250,7 +250,7 @@ class CallPlanner:
             case AskForApproval():
                 verdicts = context.verdicts.get(call.id)
                 approval = None if verdicts is None else verdicts.approval
-                _ask(context, changes, call, tool, approval or tool.approval)
+                _ask(context, changes, call, tool, approval)
                 earlier.is_open = True
 
     def restart(self, context: RunContext, changes: Changes, call: Call) -> bool:
@@ -278,11 +278,17 @@ def decided(context: RunContext, changes: Changes, call: Call, tool: Tool) -> De
     if changes.env and changed_for(context, tool, changes):
         return None
     hooks = context.active.hooks
-    if hooks is not None and hooks.before_call and asks_hooks(context, call):
-        return decision
-    if tool.approval is None or call.approval is not None:
+    asks = hooks is not None and bool(hooks.before_call) and asks_hooks(context, call)
+    if asks and decision is None:
+        return None
+    if call.approval is not None and is_outdated(call, tool):
+        decision = "ask"
+    elif not asks and (tool.approval is None or call.approval is not None):
         return "start"
-    return "ask" if tool.approval.when is None else decision
+    elif not asks and tool.approval is not None and tool.approval.when is None:
+        decision = "ask"
+    is_unknown = context.requesters is None and excludes_requester(context, call, tool)
+    return None if decision == "ask" and is_unknown else decision
 
 
 def max_concurrent(context: RunContext) -> int:
@@ -300,10 +306,9 @@ def _with_verdicts(changes: Changes, call: Call, verdicts: CallVerdicts) -> Call
     return call
 
 
-def _ask(context: RunContext, changes: Changes, call: Call, tool: Tool, approval: Approval | None) -> None:
-    """Suspend the call until it is approved."""
-    assert approval is not None, "the call needs an approval"
-    terms, now = approval_terms(context, changes, call, tool, approval), context.clock.now()
+def _ask(context: RunContext, changes: Changes, call: Call, tool: Tool, required: Approval | None) -> None:
+    """Suspend the call until it is approved, as its hooks have `required` or as its tool declares."""
+    terms, now = approval_terms(context, changes, call, tool, required), context.clock.now()
     expires_at = None if terms.seconds is None else now + timedelta(seconds=terms.seconds)
     move_call(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 

@@ -42,7 +42,7 @@ def show(
     """Add the message of a visible call to the changes, if it is shown in a space. An approved call already is."""
     status: CallShown = "requires_action" if asks or tool.carrier in WAITING else "running"
     if call.space_id is not None:
-        changes.effects += (call_approved(context, call, call.space_id, status),)
+        changes.effects += (call_approved(context, call, call.space_id, status, asks=asks),)
         return
     space_id = context.space.shown_after(changes, _is_at_home(context, tools))
     if space_id is not None:
@@ -64,10 +64,13 @@ def call_started(
     return call_message(call, space_id, status, context.author, source_of(context), started, asks=asks)
 
 
-def call_approved(context: RunContext, call: Call, space_id: str, status: CallShown) -> Edit:
-    """Return the message of a call that starts after its approval, with the approved arguments."""
-    message = visible_call_message(call, space_id, status)
-    events = (tool_event("tool.started", call.id, call.name), edited_event(message, context.author, ()))
+def call_approved(
+    context: RunContext, call: Call, space_id: str, status: CallShown, *, asks: bool = False
+) -> Edit:
+    """Return the message of a call that starts after its approval, or `asks` again, with the approved arguments."""
+    message = visible_call_message(call, space_id, status, asks=asks)
+    started = () if asks else (tool_event("tool.started", call.id, call.name),)
+    events = (*started, edited_event(message, context.author, ()))
     return Edit(space_id=space_id, source=source_of(context), message=message, events=events, if_there=True)
 
 

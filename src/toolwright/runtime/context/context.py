@@ -47,6 +47,7 @@ from toolwright.runtime.context.commit import (
 )
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.context.record import RunRecord
+from toolwright.runtime.context.requesters import requesters_of
 from toolwright.runtime.env import Resolve, ThreadEnv
 from toolwright.runtime.files import StoredFiles
 from toolwright.runtime.spaces.membership import Membership
@@ -124,6 +125,7 @@ class RunContext(RunRecord):
         self.decided: dict[str, Decision] = {}  # about calls that have not started
         self.verdicts: dict[str, Any] = {}  # their `CallVerdicts`s by hooks, a module above this one
         self.is_admitted = False  # whether hooks were asked about the messages that the run began with
+        self.requesters: tuple[str, ...] | None = None  # as `read_requesters`, once a call needs them
         self._waits: dict[str, float] = {}
         self._streamed: dict[str, str] = {}
         # ids under which the next answer's calls were streamed, by their positions in the answer
@@ -370,6 +372,10 @@ class RunContext(RunRecord):
         assert call is not None, "a call is never deleted"
         self.put_call(call)
         return call
+
+    async def read_requesters(self) -> tuple[str, ...]:
+        """Return the ids of the people whose messages began the run, or of the thread's owner."""
+        return await self.retry_until_available(lambda: requesters_of(self._store, self.thread, self.run))
 
     async def decisions(self) -> tuple[JSONObject, ...]:
         """Return who has decided about the run, such as who cancels it."""

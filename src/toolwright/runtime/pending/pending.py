@@ -16,7 +16,7 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.journal import units
 from toolwright.core.journal.agent_effects import DropTimer, SetTimer
-from toolwright.core.journal.approvals import Approve, Refuse
+from toolwright.core.journal.approvals import Approve, AskAgain, Refuse
 from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.space_effects import Source
 from toolwright.core.journal.store import CallVisibility
@@ -34,6 +34,7 @@ from toolwright.core.threads.approval import (
     read_approval,
     refused,
     terms_from_json,
+    terms_to_json,
     unanswered,
 )
 from toolwright.core.threads.call import OPEN, Call, CallStatus, timer_of
@@ -282,6 +283,7 @@ class PendingCalls(Carried):
         changed by then, the answer is rejected. `by` is who answers, such as the id of a user: the call records it as
         what your code says, and the answer is stored as written. Without it, secrets are redacted from results.
 
+        Raises `DefinitionChanged` for an approval of a tool that has another definition by then: the call asks again.
         Raises `NotFound`, `Forbidden` (a call of another run), `CallResolved`, `CallExpired`, `CallCancelled`,
         `InvalidRequest` for an invalid answer to a question, and `AlreadyOver` if no agent is left to read it; nothing
         has changed then.
@@ -339,11 +341,32 @@ class PendingCalls(Carried):
         if not answer.approved:
             await self._submit(Refuse, call, run, refused(answer.reason), by)
             return
+        if terms.returned != terms.definition and _has_changed(call, terms, agent):
+            await self._ask_again(call, terms)
         arguments = await edited_arguments(call, terms, answer, _tool_of(call, agent))
         unit = approval(call, answer, arguments, by, self._new_id("unit"), self._clock.now())
         if isinstance(await self._store.commit(unit), units.Conflict):
             raise _too_late(Approve, await self.row(call.id))
         self._motor.wake(call.thread_id)
+
+    async def _ask_again(self, call: Call, terms: Terms) -> None:
+        """Return a call whose tool has changed to its run, which asks again. Raises `DefinitionChanged`.
+
+        If the process that executes the run has the definition that the answer is for, the next answer is accepted.
+        """
+        unit = AskAgain(
+            token=self._new_id("unit"),
+            at=self._clock.now(),
+            thread_id=call.thread_id,
+            call_id=call.id,
+            terms=terms_to_json(changed(terms, returned=terms.definition)),
+            effects=dropped_timers(call),
+        )
+        if isinstance(await self._store.commit(unit), units.Conflict):
+            raise _too_late(Approve, await self.row(call.id))
+        log.warning("The tool %r has changed since the call %s asked for approval.", call.name, call.id)
+        self._motor.wake(call.thread_id)
+        raise errors.DefinitionChanged
 
     async def cancel(self, call_id: str, *, by: Decider | str | None = None) -> Call:
         """Cancel an open call, so that the agent reads the error `Tool call cancelled`. Return the cancelled call.
@@ -509,8 +532,23 @@ def _why_not_cancelled(call: Call) -> errors.ToolwrightError:
 
 def _tool_of(call: Call, agent: ActiveAgent | None) -> Tool | None:
     """Return the call's tool, whichever side of the agent has it."""
+    return next(iter(_tools_of(call, agent)), None)
+
+
+def _tools_of(call: Call, agent: ActiveAgent | None) -> Sequence[Tool]:
     sides = [] if agent is None else [agent, *agent.sides.values()]
-    return next((each.by_name[call.name] for each in sides if call.name in each.by_name), None)
+    return [each.by_name[call.name] for each in sides if call.name in each.by_name]
+
+
+def _has_changed(call: Call, terms: Terms, agent: ActiveAgent | None) -> bool:
+    """Return whether the tool has another definition in this process than the one that the approval is for.
+
+    Unknown tools, and those of a prompt tool's conversation, are compared only when the call starts.
+    """
+    if terms.definition is None or call.parent_id is not None:
+        return False
+    tools = _tools_of(call, agent)
+    return bool(tools) and all(each.definition_hash != terms.definition for each in tools)
 
 
 def _claimable(worker: str, lease: float) -> None:

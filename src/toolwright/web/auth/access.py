@@ -51,10 +51,11 @@ LONGEST = 4_096  # characters of a token
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIdentity:
-    """The person named by a valid token: external id, and expiry in seconds since 1970 (None: no expiry)."""
+    """The person named by a valid token: external id, roles, and expiry in seconds since 1970 (None: no expiry)."""
 
     external_id: str
     until: float | None = None
+    roles: tuple[str, ...] = ()
     claims: Mapping[str, JSON] = field(default_factory=dict[str, JSON], repr=False)
 
 
@@ -92,6 +93,13 @@ def _text(claim: JSON) -> str | None:
     if isinstance(claim, str):
         return claim
     return json.dumps(claim) if isinstance(claim, bool | int | float) else None
+
+
+def roles_of(claims: Mapping[str, JSON], name: str) -> tuple[str, ...]:
+    """Return the roles in the claim with that name or path: its text, or the texts in its list."""
+    claim = claims[name] if name in claims else _at_path(claims, name)
+    each = claim if isinstance(claim, list) else [claim]
+    return tuple([one for one in each if isinstance(one, str)])
 
 
 _ENTRY = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})\(([^()=]*)\)=(.*)", re.DOTALL)
@@ -154,6 +162,7 @@ class Caller:
     name: str | None = None
     scope: Scope = "all"
     key: str | None = field(default=None, repr=False)
+    roles: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -201,7 +210,10 @@ SERVICE = Caller(kind="service")
 
 
 def person(
-    entity: Entity | None, until: float | None = None, claims: Mapping[str, JSON] | None = None
+    entity: Entity | None,
+    until: float | None = None,
+    claims: Mapping[str, JSON] | None = None,
+    roles: tuple[str, ...] = (),
 ) -> Caller:
     """Return a caller for the person. Raises `Forbidden`."""
     if entity is None:
@@ -213,6 +225,7 @@ def person(
         name=entity.display_name,
         until=until,
         claims=dict(claims or {}),
+        roles=roles,
     )
 
 

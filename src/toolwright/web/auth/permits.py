@@ -1,6 +1,6 @@
 """Permissions: a service may do everything, a person may access their own data (API §3, D24)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
@@ -11,9 +11,10 @@ from toolwright.core.files import File
 from toolwright.core.results import AttachmentRef
 from toolwright.core.spaces import Space, SpaceMessage
 from toolwright.core.state.state import question_of
-from toolwright.core.threads.approval import terms_from_json
+from toolwright.core.threads.approval import Terms, terms_from_json
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.run import Run
+from toolwright.core.tools.approval import ROLE
 from toolwright.core.tools.relations import AgentCall
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
@@ -203,18 +204,18 @@ class Permits:
         A call with named approvers may be answered by these, if they can see it. Questions, and approvals without named
         approvers, in a person's own thread may be answered by that person.
         """
-        by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
+        terms = terms_from_json(call.terms) if call.awaits_approval else Terms()
         if caller.kind == "service":
-            check_approver(caller, by)
+            check_approver(caller, terms)
             return
         in_their_space = await self._is_in_their_space(caller, call)
         is_visible = call.visible and in_their_space
         if not is_visible and not await self._owns(caller, call.thread_id):
             raise NotFound("Pending tool call not found")
-        if by != "anyone":
-            check_approver(caller, by)
-        elif not asks_somebody(
-            call
+        if call.awaits_approval:
+            check_approver(caller, terms)
+        elif (
+            question_of(call) is None
         ):  # otherwise the call is shown to them or belongs to one of their threads
             check_answer(visible=call.visible, in_their_space=in_their_space)
 
@@ -351,14 +352,23 @@ def check_answer(*, visible: bool, in_their_space: bool) -> None:
         raise Forbidden("This call is not shown in a space of yours: only a service may hand in its result.")
 
 
-def check_approver(caller: Caller, by: str | tuple[str, ...]) -> None:
-    """Raise `Forbidden` unless the caller, who may see the call, may approve it."""
+def check_approver(caller: Caller, terms: Terms) -> None:
+    """Raise `Forbidden` unless the caller, who may see the call, may approve it on these terms."""
+    by = terms.by
     if by == "service" and caller.kind != "service":
         raise Forbidden("This call requires a service's approval.")
     if by == "person" and caller.kind != "person":
         raise Forbidden("This call requires a person's approval. Submit the answer with that person's token.")
-    if not isinstance(by, str) and (caller.kind != "person" or not {*by} & {*caller.user_ids}):
+    if not isinstance(by, str) and (caller.kind != "person" or not _is_named(caller, by)):
         raise Forbidden("This call requires another person's approval.")
+    if terms.not_by and {*terms.not_by} & {*caller.user_ids}:
+        raise Forbidden("Your message began this run, so another person or a service must approve this call.")
+
+
+def _is_named(caller: Caller, by: Collection[str]) -> bool:
+    """Return whether the person has one of these ids or roles. An id that begins like a role names no one."""
+    ids = [each for each in caller.user_ids if not each.startswith(ROLE)]
+    return not {*by}.isdisjoint([*ids, *(ROLE + role for role in caller.roles)])
 
 
 def _no_run(run_id: str) -> NotFound:

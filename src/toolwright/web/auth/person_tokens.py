@@ -19,7 +19,7 @@ from toolwright.core.errors import KeysUnavailable, Unauthorized
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.ports import Clock
 from toolwright.core.text import sentence
-from toolwright.web.auth.access import TokenIdentity
+from toolwright.web.auth.access import TokenIdentity, roles_of
 
 LONGEST = 16 * 1024  # characters of a token
 EARLY = 5.0  # seconds by which the issuer's clock may be ahead; there is no leeway for `exp`
@@ -49,9 +49,13 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedClaims:
-    """The required claims of a token. `claim` identifies the person. Audience and issuer are checked only if set."""
+    """The claims of a token. `claim` identifies the person, `roles` lists their roles.
+
+    Audience and issuer are checked only if set.
+    """
 
     claim: str
+    roles: str = "roles"
     audience: str | None = None
     issuer: str | None = None
 
@@ -100,7 +104,8 @@ def identity_of(claims: JSONObject, expected: ExpectedClaims, now: datetime) -> 
     name = claims.get(expected.claim)
     if not isinstance(name, str) or not name:
         raise Unauthorized(f"The claim {expected.claim!r} of the token is missing or not text.")
-    return TokenIdentity(external_id=name, until=expires, claims=claims)
+    roles = roles_of(claims, expected.roles)
+    return TokenIdentity(external_id=name, until=expires, claims=claims, roles=roles)
 
 
 def _audience(claims: JSONObject) -> list[JSON]:

@@ -93,6 +93,8 @@ class Sessions:
     async def seal(self, session: Session) -> str:
         """Return the session as a cookie's value."""
         content: JSONObject = {"id": session.id, "begun": session.begun, "until": session.until}
+        roles: list[JSON] = [*session.caller.roles]
+        content["roles"] = roles if len(_written({"roles": roles})) <= ROOM // 2 else []
         content["claims"] = _fitting_claims(session.caller.claims, ROOM - len(_written(content)))
         return await self._callers.seal(session.caller, content)
 
@@ -106,7 +108,8 @@ class Sessions:
         if opened is None or opened[0].scope != "all":
             return None
         content, until = opened[1], opened[1]["until"]
-        caller = replace(opened[0], until=until, claims=content["claims"])
+        roles = tuple(content.get("roles", ()))
+        caller = replace(opened[0], until=until, claims=content["claims"], roles=roles)
         session = Session(id=content["id"], caller=caller, begun=content["begun"], until=until)
         return session if self.is_open(session) else None
 

@@ -71,7 +71,7 @@ def approval_question(call: Call, caller: Caller) -> Question | None:
     if not call.awaits_approval:
         return None
     try:
-        check_approver(caller, terms_from_json(call.terms).by)
+        check_approver(caller, terms_from_json(call.terms))
     except errors.Forbidden:
         return None
     message = f"Approve this call of {call.name!r}? {brief(call.arguments, MOST_SHOWN)}"
@@ -239,6 +239,8 @@ async def _submit(runtime: Runtime, question: Question, result: JSON | ToolResul
         await runtime.calls.submit(question.call.run_id, question.call.id, result, by=question.by)
     except (errors.CallResolved, errors.CallExpired, errors.CallCancelled, errors.AlreadyOver):
         return  # another answer was submitted first
+    except errors.DefinitionChanged:
+        return  # it is asked again
 
 
 _FAILED = frozenset({"interrupted", "not_begun"})

@@ -30,7 +30,7 @@ from toolwright.core.agents.config import AgentHead, AgentRevision
 from toolwright.core.env.env import Asked, EnvRow, VariablesRequest
 from toolwright.core.journal import units
 from toolwright.core.journal.agent_effects import AGENT, drop_mind, drop_timer, wake
-from toolwright.core.journal.approvals import Approve, Refuse
+from toolwright.core.journal.approvals import Approve, AskAgain, Refuse
 from toolwright.core.journal.effects import AddNestedCall, Effect
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes
 from toolwright.core.journal.rows import (
@@ -87,6 +87,8 @@ def rule_of(unit: units.Unit) -> Rule[UnitResult]:
             return _settle(unit)
         case Approve():
             return _approve(unit)
+        case AskAgain():
+            return _ask_again(unit)
         case units.RequestCancel():
             return _request_cancel(unit)
         case units.RetryRun():
@@ -304,7 +306,7 @@ def _approve(unit: Approve) -> Rule[UnitResult]:
     yield from lock(unit.effects, thread_id)
     [thread] = yield touch(thread_id)
     where = {"id": unit.call_id, "thread_id": thread_id, "expires_at": Beyond(value=unit.at), **ASKED}
-    fields: dict[str, object] = {"status": "created", "terms": None, "expires_at": None}
+    fields: dict[str, object] = {"status": "created", "expires_at": None}
     if unit.decisions:
         fields["decisions"] = unit.decisions
     if unit.arguments is None:
@@ -317,6 +319,16 @@ def _approve(unit: Approve) -> Rule[UnitResult]:
     yield [Tell(events=events), wake(thread_id, unit.at)]
     done = yield from perform(unit.effects, unit)
     return UnitResult(units.Committed(run_id=call.run_id), (*events, *done.events))
+
+
+def _ask_again(unit: AskAgain) -> Rule[UnitResult]:
+    yield from lock(unit.effects, unit.thread_id)
+    where = {"id": unit.call_id, "thread_id": unit.thread_id, "expires_at": Beyond(value=unit.at), **ASKED}
+    fields = {"status": "created", "terms": unit.terms, "expires_at": None}
+    [call] = yield Move(kind=Call, where=where, fields=fields, returns=("run_id",), guard="call")
+    yield wake(unit.thread_id, unit.at)
+    done = yield from perform(unit.effects, unit)
+    return UnitResult(units.Committed(run_id=call.run_id), tuple(done.events))
 
 
 def _lease_call(unit: units.LeaseCall) -> Rule[UnitResult]:

@@ -152,6 +152,11 @@ def _may_be_theirs(call: Call) -> bool:
 
 async def answerers(visit: Visit, call: Call, space: str | None) -> str:
     """Describe who may answer the call; `space` is the name of the space that shows it."""
+    text = await _answerers(visit, call, space)
+    return f"{text}, but not who asked for it" if terms_from_json(call.terms).not_by else text
+
+
+async def _answerers(visit: Visit, call: Call, space: str | None) -> str:
     by = terms_from_json(call.terms).by if call.awaits_approval else "anyone"
     if by == "service":
         return "a service"
