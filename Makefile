@@ -52,8 +52,10 @@ check: $(VENV)/.dev  ## everything but the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	cd examples && for each in *.py first notes office quickstart research engines; do \
+	  ../$(BIN)/mypy --strict --cache-dir ../build/mypy $$each || exit 1; done
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -p no:cacheprovider tests/test_house.py tests/docs/test_example_models.py
+	$(BIN)/python -m pytest -p no:cacheprovider tests/test_house.py tests/typing tests/docs/test_example_models.py
 	$(MAKE) docs
 
 docs: $(VENV)/.dev  ## the documentation as a site, in build/site; a dead link or an unknown name fails it

@@ -51,7 +51,7 @@ def untyped() -> object:
         """Return the text."""
         return text  # pyright: ignore[reportUnknownVariableType]
 
-    return tw.tool(echo)  # pyright: ignore[reportUnknownArgumentType]
+    return tw.tool(echo)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
 
 
 def undescribed() -> object:

@@ -240,7 +240,7 @@ class _Activation:
         For a resumable agent, only its configuration as a call is read here.
         """
         if isinstance(callee, Tool):
-            return callee
+            return cast("Tool", callee)  # not one with unknown parameters
         name = callee if isinstance(callee, str) else _name_in(callee, prompt)
         declared = self._app.callees.get(name)
         if declared is None:

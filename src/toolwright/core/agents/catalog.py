@@ -227,7 +227,9 @@ class Catalog:
                             **agent.env,
                             **agent.tool_env.get(tool.name, {}),
                         }
-        offered = [each for each in tools.values() if not (isinstance(each, Tool) and each.latent)]
+        offered: list[Callee] = [
+            each for each in tools.values() if not (isinstance(each, Tool) and each.latent)
+        ]
         prompt = Prompt(APP_TOOLS.name, tools=offered)
         return self.activate(changed(APP_TOOLS, side_a=prompt, tool_env=values))
 
@@ -349,7 +351,11 @@ def _called_agents(agents: Sequence[Agent], prompts: Sequence[Prompt]) -> list[A
 
 def _own_tools(prompt: Prompt | str) -> Sequence[Tool]:
     """Return the tools that a prompt contains, excluding those that it refers to by name."""
-    return () if isinstance(prompt, str) else [each for each in prompt.tools if isinstance(each, Tool)]
+    return (
+        ()
+        if isinstance(prompt, str)
+        else [cast("Tool", each) for each in prompt.tools if isinstance(each, Tool)]
+    )
 
 
 def _by_name(what: str, items: Sequence[tuple[str, T]]) -> dict[str, T]:

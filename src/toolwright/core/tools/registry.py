@@ -132,7 +132,9 @@ def _resolved(tool: Tool, handlers: Mapping[str, Handler]) -> Tool:
 
 def _checked(name: str, function: object) -> Handler:
     if not callable(function) or isinstance(function, type | Tool):
-        raise DefinitionError(f"The handler {name!r} must be a function, not {brief_value(function)}.")
+        raise DefinitionError(
+            f"The handler {name!r} must be a function, not {brief_value(cast('object', function))}."
+        )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise DefinitionError(f"The handler {name!r} yields. A handler must return a single result.")
     return function

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from typing import Any, Literal, TypeAlias, cast, get_args, overload
+from typing import Any, Generic, Literal, TypeAlias, cast, get_args, overload
 
 from pydantic import BaseModel
 from pydantic_core import from_json
+from typing_extensions import ParamSpec, TypeVar
 
 from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.arguments.signature import Handler, Signature, first_paragraph, read_signature
@@ -34,6 +35,10 @@ from toolwright.core.tools.mcp import McpCall
 from toolwright.core.tools.relations import AgentCall, Handoff, PromptCall, Relation
 from toolwright.core.tools.tenvs_needed import Needs
 
+P = ParamSpec("P", default=...)
+"""The parameters of a tool's function, any if the tool was not made from one."""
+R = TypeVar("R", default=Any)
+"""The value that a tool's function returns; for an async function, the coroutine."""
 Framework: TypeAlias = Literal["pydantic_ai", "openai_agents", "langchain"]
 _FRAMEWORKS: Mapping[Framework, tuple[str, str]] = {
     "pydantic_ai": ("pydantic-ai", "pydantic-ai"),
@@ -97,7 +102,7 @@ class ToolNameWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tool:
+class Tool(Generic[P, R]):
     """A tool, declared once and callable by any agent (S2 §2). Raises `DefinitionError` if a field is invalid.
 
     `tw.tool` makes one from a function, `from_config` and `from_schema` from JSON.
@@ -308,11 +313,11 @@ class Tool:
         """The tool as sent to a model."""
         return ToolDefinition(name=self.name, description=self.description, parameters=self.offered)
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:  # whatever the handler returns
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the handler directly, without validation and pipeline."""
         if self.handler is None:
             raise TypeError(f"Tool {self.name!r} of the kind {self.kind!r} has no function to call.")
-        return self.handler(*args, **kwargs)
+        return cast("R", self.handler(*args, **kwargs))
 
 
 _DECLARED = tuple(
@@ -456,7 +461,7 @@ def _warn_name(name: str) -> None:
 
 
 @overload
-def tool(function: Handler, /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(
     *,
@@ -473,7 +478,7 @@ def tool(
     destructive: bool = False,
     lenient: bool = False,
     requires_approval: Requirement = None,
-) -> Callable[[Handler], Tool]: ...
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Handler | None = None,
     /,
@@ -491,7 +496,7 @@ def tool(
     destructive: bool = False,
     lenient: bool = False,
     requires_approval: Requirement = None,
-) -> Tool | Callable[[Handler], Tool]:
+) -> Tool[..., Any] | Callable[[Callable[..., Any]], Tool[..., Any]]:
     """Make a tool from a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
 
     The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is injected.
@@ -539,8 +544,11 @@ def as_tool(callee: object) -> object:
     """
     if not isinstance(callee, Tool | str):
         check_foreign(callee)
-    is_function = inspect.isroutine(callee) or type(callee) is functools.partial
-    return tool(cast("Handler", callee)) if is_function else cast("object", callee)
+    value = cast("object", callee)  # not a tool with unknown parameters
+    is_function = inspect.isroutine(value) or type(value) is functools.partial
+    if is_function:
+        return tool(cast("Handler", value))
+    return cast("object", value)
 
 
 def as_tools(callees: object) -> object:

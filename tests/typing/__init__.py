@@ -1,0 +1,1 @@
+"""Programs that type checkers read, and the test that compares what they report."""
