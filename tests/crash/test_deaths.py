@@ -330,6 +330,56 @@ async def check_within(scene: Scene) -> int:
     return len(broken)
 
 
+async def check_hooks(scene: Scene) -> int:
+    """Each verdict was recorded once, and it is what became of its call, however often it was asked for before."""
+    assert await scene.rows("SELECT status, stop_reason FROM runs") == [("completed", "end_turn")]
+    calls = {
+        call_id: (json.loads(name), json.loads(json.loads(arguments)), json.loads(result))
+        for call_id, name, arguments, result in await scene.rows(
+            "SELECT id, name, arguments, result FROM calls"
+        )
+    }
+    rows = await scene.rows("SELECT point, call_id, ruling, reason FROM hook_verdicts")
+    assert len({(point, call_id) for point, call_id, _, _ in rows if call_id}) == len(
+        [r for r in rows if r[1]]
+    )
+    assert [ruling for point, _, ruling, _ in rows if point == "after_model"] == ["retried"]
+    interrupted = 0
+    for point, call_id, ruling, reason in rows:
+        if call_id is None:
+            continue
+        name, arguments, result = calls[call_id]
+        reason = None if reason is None else json.loads(reason)
+        match ruling:
+            case "denied":
+                assert (name, arguments["n"], result["error"]) in (("pay", 1, reason), ("look", 2, reason))
+            case "replaced":
+                assert arguments["n"] > 20
+            case "asked":
+                assert (name, arguments["n"]) == ("pay", 3)
+            case _:
+                assert (point, ruling) == ("after_call", "changed")
+    ruled = Counter(ruling for _, _, ruling, _ in rows if ruling != "changed")
+    assert ruled == {"denied": 2, "replaced": 2, "asked": 1, "retried": 1}
+    changed = {call_id for point, call_id, _, _ in rows if point == "after_call"}
+    for call_id, (name, _, result) in calls.items():
+        if call_id in changed:
+            assert result["result"].split(", ")[-1].isdigit()
+        elif "Interrupted" in str(result.get("error")):
+            interrupted += 1
+        else:
+            assert "Asked" in result["error"], name
+    paid = [
+        int(line.split()[1]) for line in (scene.folder / "witness").read_text().splitlines() if "paid" in line
+    ]
+    assert len(paid) == len(set(paid)), "no payment is made twice"
+    assert len(paid) + interrupted >= 3
+    allowed = {arguments["n"] for name, arguments, _ in calls.values() if name == "pay"}
+    assert {*paid} <= allowed - {1}, "none with arguments of a lost verdict"
+    assert "ann@x.org" not in str(await scene.rows("SELECT text FROM sent_texts"))
+    return interrupted
+
+
 SCRIPTS = {
     "approvals": Script(check=check_approvals, commits=26, first=2),
     "channels": Script(check=check_channels, commits=26),
@@ -338,6 +388,7 @@ SCRIPTS = {
     # thread, message, claim, two answers with two results each, the last answer
     "depends": Script(check=check_dependencies, commits=10, sure=10, every=(1, 0)),
     "family": Script(check=check_family, commits=46, sure=40, first=3),
+    "hooks": Script(check=check_hooks, commits=40, first=2),
     "modes": Script(check=check_modes, commits=69, sure=55, first=3, every=(3, 9)),
     # thread, message, claim, answer, result, failure, retry, claim, answer
     "retry": Script(check=check_retry, commits=9, every=(1, 1)),
