@@ -9,6 +9,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - a checkout on the path is import
     raise ImportError(f"Toolwright needs Python 3.11 or later, and this is Python {version}.")
 
 if TYPE_CHECKING:
+    from toolwright import hooks as hooks
     from toolwright import testing as testing
     from toolwright.core import errors as errors
     from toolwright.core import model as model
@@ -215,7 +216,13 @@ _MODULES = {
     "tool_ui": "core.tools.tool_ui",
 }
 """Modules of the public names, below this package."""
-_NAMESPACES = {"errors": "core.errors", "model": "core.model", "ports": "core.ports", "testing": "testing"}
+_NAMESPACES = {
+    "errors": "core.errors",
+    "hooks": "hooks",
+    "model": "core.model",
+    "ports": "core.ports",
+    "testing": "testing",
+}
 """Modules that are public names themselves."""
 
 

@@ -160,6 +160,11 @@ class BeforeCall(HookEvent, gc=True):
     call: Call
     tool: Tool
     arguments: JSONObject
+    counter: Callable[[int], Awaitable[int]]
+
+    async def earlier_calls(self, most: int) -> int:
+        """Return how many earlier calls of this tool the run has started, or is about to start, at most `most`."""
+        return await self.counter(most)
 
 
 class AfterCall(HookEvent, gc=True):

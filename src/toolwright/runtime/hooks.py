@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
+from itertools import takewhile
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
@@ -161,7 +163,12 @@ class HookRunner:
         approval: Approval | None = None
         text: str | None = None
         event = await self._event(
-            BeforeCall, context, call=call, tool=prepared.tool, arguments=_copied(prepared.arguments)
+            BeforeCall,
+            context,
+            call=call,
+            tool=prepared.tool,
+            arguments=_copied(prepared.arguments),
+            counter=partial(self._earlier, context, call),
         )
         for hook in asked.hooks:
             try:
@@ -213,6 +220,17 @@ class HookRunner:
         for hook in asked.hooks:
             with suppress(HookFailed):
                 await asked.ask(hook, event)
+
+    async def _earlier(self, context: RunContext, call: Call, most: int) -> int:
+        """Return how many calls of the same tool precede this one in the run and are not refused, at most `most`."""
+        started = await context.retry_until_available(
+            lambda: self.services.store.started_calls(context.run.id, call.name, most + 1)
+        )
+        before = takewhile(lambda each: each.id != call.id, context.frame.open.values())
+        coming = [each for each in before if each.name == call.name and each.status == "created"]
+        denied = [each for each in coming if isinstance(context.decided.get(each.id), ToolResult)]
+        others = [each for each in started if each.id != call.id]
+        return min(len(others) + len(coming) - len(denied), most)
 
     async def _event(self, kind: type[E], context: RunContext, **parts: object) -> E:
         state = await view_of(context, self.services)

@@ -25,7 +25,7 @@ from toolwright.core.journal.reads import (
     SpaceReads,
     turned,
 )
-from toolwright.core.journal.rows import Above, Below, OneOf, UpTo
+from toolwright.core.journal.rows import Above, Below, Not, OneOf, UpTo
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit
 from toolwright.core.limits import ALL_ROWS, LONGEST_DELAY
 from toolwright.core.ports import Clock
@@ -254,6 +254,11 @@ class Store(ABC):
     async def call(self, call_id: str) -> Call | None:
         """Return the call with that id."""
         return await self.rows.one(Call, call_id)
+
+    async def started_calls(self, run_id: str, name: str, limit: int) -> Sequence[Call]:
+        """Return calls of that tool which the run has started."""
+        where = {"run_id": run_id, "name": name, "started_at": Not(value=None)}
+        return await self.rows.find(Call, where, limit=limit)
 
     @abstractmethod
     async def call_scope(self, call_id: str) -> CallScope | None:
