@@ -266,6 +266,7 @@ def show_run(run_id: str) -> None:
                 await rt.runs.steps(run_id),
                 await rt.runs.messages(run_id),
                 await rt.runs.verdicts(run_id),
+                for_service=True,
             )
             return json.dumps(document, indent=2)
 

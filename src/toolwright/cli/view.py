@@ -154,6 +154,11 @@ class ChatView:
                 self._end_call(payload, at, "done", payload.get("result", "(a long result)"))
             case "tool.error":
                 self._end_call(payload, at, "error", payload.get("error", "(a long error)"))
+            case "hook.verdict":
+                verdict = f"{payload.get('hook')} {payload.get('verdict')} {payload.get('point')}"
+                self._note(
+                    f"hook {shorten(verdict)}: {shorten(payload.get('reason', ''))}".rstrip(": "), "yellow"
+                )
             case "run.waiting":
                 self._note(f"waiting for {_wait_reason(payload)}", "yellow")
             case "run.failed":

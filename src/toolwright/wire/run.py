@@ -208,9 +208,12 @@ def run_with_steps(
     messages: Sequence[Message],
     verdicts: Sequence[HookVerdict] = (),
     *,
-    include_deps: bool = False,
+    for_service: bool = False,
 ) -> JSONObject:
-    """Render a run with its steps and their messages, and the verdicts of its hooks."""
+    """Render a run with its steps and their messages, and the verdicts of its hooks.
+
+    Only `for_service` it has `deps`, and the verdicts their details.
+    """
     by_number: dict[int, list[Message]] = {}
     for message in messages:
         by_number.setdefault(message.step, []).append(message)
@@ -219,10 +222,11 @@ def run_with_steps(
         _step_json(number, numbered.get(number), by_number.get(number, []))
         for number in sorted({*by_number, *numbered})
     ]
-    deps: JSONObject = {"deps": run.deps} if include_deps and run.deps is not None else {}
+    deps: JSONObject = {"deps": run.deps} if for_service and run.deps is not None else {}
     fields: JSONObject = {**ListedRun.of(run), **deps, "steps": step_entries}
     if verdicts:
-        fields["verdicts"] = [Verdict.of(each) for each in verdicts]
+        shown = verdicts if for_service else [changed(each, details=None) for each in verdicts]
+        fields["verdicts"] = [Verdict.of(each) for each in shown]
     return fields
 
 

@@ -312,6 +312,8 @@ class RunSpans:
             elif event.type == "step.started" and not unit.run.over:
                 self._end_step()
                 self._begin_step(unit.run.step_count + 1)
+            elif event.type == "hook.verdict" and self._step is not None:
+                self._step.span.add_event("toolwright.hook.verdict", _hook_attributes(event.payload))
             elif event.type == "context.compacted":
                 self._instruments.metrics.compaction(event.payload, self._instruments.agent)
         for call in calls:
@@ -476,3 +478,9 @@ def _result(run: Run) -> dict[str, str | int]:
         "gen_ai.usage.input_tokens": run.usage.input_tokens,
         "gen_ai.usage.output_tokens": run.usage.output_tokens,
     }
+
+
+def _hook_attributes(payload: JSONObject) -> dict[str, str]:
+    """Return the attributes of a verdict. Its reason is content, which spans do not have."""
+    names = {"hook": "name", "point": "point", "verdict": "verdict", "toolCallId": "call.id"}
+    return {f"toolwright.hook.{to}": str(payload[name]) for name, to in names.items() if name in payload}

@@ -107,8 +107,9 @@ async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Annotat
     steps = await serving.runtime.runs.steps(run_id, PageLimit(ALL_ROWS))
     messages = await serving.runtime.runs.messages(run_id, PageLimit(ALL_ROWS))
     more: JSONObject = {"more": True} if ended_early(steps) or ended_early(messages) else {}
+    verdicts = await serving.runtime.runs.verdicts(run_id)
     is_service = caller.kind == "service"
-    return {"run": run_with_steps(run, steps, messages, include_deps=is_service), **more}
+    return {"run": run_with_steps(run, steps, messages, verdicts, for_service=is_service), **more}
 
 
 @router.get("/{run_id}/prompts", response_description="The prompts that were sent.", responses=failures(404))

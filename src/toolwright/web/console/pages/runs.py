@@ -150,6 +150,7 @@ def _fold(visit: Visit, title: str, draw: Callable[[], object]) -> None:
     details.on("toggle", lambda: visit.act(fill()), args=[])
 
 
+_STOPPED: Final = frozenset({"rejected", "denied", "failed"})
 _GREW: Final = frozenset({"message", "step.started", "step.done"})
 
 
@@ -182,6 +183,7 @@ class RunView:
         self._timeline = Timeline(visit, self._course)
         self._writing = StreamedAnswer(visit)
         self._empty = box("div")
+        self._verdicts = box("div", "stack")
 
     async def draw(self) -> None:
         """Render the page, and keep it up to date."""
@@ -194,10 +196,24 @@ class RunView:
         await self._show_head()
         await self._course.read()
         await self._timeline.draw()
+        await self._show_verdicts()
         self._writing.clear()
         with self._empty.clear():
             if not self._course.numbers:
                 nothing("Nothing has happened yet.", "Steps appear here as they are executed.")
+
+    async def _show_verdicts(self) -> None:
+        """List the verdicts of the app's hooks, if there are any."""
+        verdicts = await self._visit.runtime.runs.verdicts(self._run_id)
+        with self._verdicts.clear():
+            if verdicts:
+                plain_text("Hooks", "h2", "section")
+            for each in verdicts:
+                with box("div", "row"):
+                    plain_text(f"Step {each.step}", "span", "quiet small")
+                    badge(each.ruling, "bad" if each.ruling in _STOPPED else "")
+                    plain_text(f"{each.hook} at {each.point}", "span", "small")
+                    plain_text(each.reason or "", "span", "quiet small")
 
     async def _show_head(self) -> None:
         await self._visit.permits.run(self._visit.caller, self._run_id)
@@ -216,6 +232,8 @@ class RunView:
         if types & _GREW or "tool.started" in types:
             self._empty.clear()
             await self._timeline.refresh()
+        if "hook.verdict" in types:
+            await self._show_verdicts()
         touched = dict.fromkeys(
             [str(each.payload["toolCallId"]) for each in events if "toolCallId" in each.payload]
         )
