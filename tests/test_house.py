@@ -123,7 +123,7 @@ MAX_LINES = 600
 MOST_DISTRIBUTIONS = 60
 DIALECT = re.compile(
     r"\b(lack(s|ing)?|anew|once more|again and again|is led|at work|in hand|at hand|whoever|somebody|anybody|everybody"
-    r"|word (of|that)|(is|are|was|were) told|tells? of|faulty|judge[sd]?|carr(y|ies|ied) (it |them )?out|for ever"
+    r"|word (of|that)|(is|are|was|were) told|tells? of|faulty|judge[sd]|carr(y|ies|ied) (it |them )?out|for ever"
     r"|how .{1,20} stands|(given|giv(es?|ing)) back|tak(en?|es|ing) (away|back)|None (for|if there is) none"
     r"|is over|are over|(what|that|which) (is|are) to)\b",
     re.IGNORECASE,

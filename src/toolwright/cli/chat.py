@@ -347,7 +347,7 @@ class Conversation:
         self._busy = True
         answering = asyncio.create_task(self._answer(lines), name="answer questions")
         try:
-            run = await self._runtime.threads.send(self._thread.id, text, deps=self._deps)
+            run = await self._runtime.threads.send(self._thread.id, text, deps=self._deps, by=operator())
             while run.id not in self._over:
                 self._run_ended.clear()
                 await self._run_ended.wait()

@@ -17,6 +17,7 @@ from toolwright.core.results import ToolResult
 from toolwright.core.state.state import Sampled, ThreadState
 from toolwright.core.text import hint
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.decision import Decider
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
@@ -115,6 +116,7 @@ class HookEvent(Value, gc=True):
     thread_id: str
     run_id: str
     step: int
+    caller: Decider | None
     sampler: Callable[..., Awaitable[Sampled]]
 
     async def sample(

@@ -43,7 +43,8 @@ from toolwright.core.results import ToolResult
 from toolwright.core.state.state import Sampled
 from toolwright.core.text import brief, error_text, sentence
 from toolwright.core.threads.call import Call
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.decision import Decider, caller_of
+from toolwright.core.threads.message import CORRECTION, Message
 from toolwright.core.tools.approval import Approval, narrower
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Tool
@@ -108,7 +109,7 @@ class HookRunner:
         reason: str | None = None
         for message in messages:
             event = await self._event(
-                BeforeRun, context, run=context.run, thread=context.thread, message=message
+                BeforeRun, context, message, run=context.run, thread=context.thread, message=message
             )
             for hook in asked.hooks:
                 verdict = await asked.ask(hook, event)
@@ -232,7 +233,9 @@ class HookRunner:
         others = [each for each in started if each.id != call.id]
         return min(len(others) + len(coming) - len(denied), most)
 
-    async def _event(self, kind: type[E], context: RunContext, **parts: object) -> E:
+    async def _event(
+        self, kind: type[E], context: RunContext, about: Message | None = None, **parts: object
+    ) -> E:
         state = await view_of(context, self.services)
         return kind(
             state=state,
@@ -240,6 +243,7 @@ class HookRunner:
             thread_id=context.thread.id,
             run_id=context.run.id,
             step=context.run.step_count,
+            caller=_caller(context) if about is None else caller_of(about.sender),
             sampler=self._sampler(context),
             **parts,
         )
@@ -338,6 +342,18 @@ class _Asked:
             raise HookFailed(
                 sentence(f"The hook {name_of(hook)!r} failed at {self._point}: {why}"), self.rows
             )
+
+
+def _caller(context: RunContext) -> Decider | None:
+    """Return who has sent the message that the run answers: its newest, which can have joined it."""
+    for message in reversed(context.root.messages):
+        if (
+            message.role == "user"
+            and message.run_id == context.run.id
+            and not message.id.startswith(CORRECTION)
+        ):
+            return caller_of(message.sender)
+    return None
 
 
 def _denied(failed: HookFailed) -> CallVerdicts:

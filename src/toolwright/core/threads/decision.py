@@ -26,6 +26,16 @@ class Decider(Value):
     name: str | None = None
 
 
+def sender_of(by: Decider) -> JSONObject:
+    """Return who has sent a message, as stored with it."""
+    return {"kind": by.kind, "door": by.door, "id": by.id, "name": by.name}
+
+
+def caller_of(sender: JSONObject | None) -> Decider | None:
+    """Return who has sent a message, as stored by `sender_of`."""
+    return None if sender is None else Decider(**cast("Any", sender))
+
+
 def decision(
     action: Action,
     by: Decider,

@@ -10,6 +10,8 @@ from toolwright.core.threads.run import Side
 from toolwright.core.value import Record, Stored, Value
 
 MAX_REASONING = 32_768  # characters
+CORRECTION = "fix_"
+"""Prefix of the ids of messages that tell the model what is wrong with its last answer."""
 SENT_BACK = "back_"
 """Prefix of the ids of answers that a hook has sent back to the model."""
 
@@ -80,6 +82,7 @@ class Message(Record):
     part of the top-level conversation; `within` is the tool's call. `reasoning` is what the provider shows of the
     model's reasoning, at most `MAX_REASONING` characters; people read it only if it is `reasoning_shared`. An
     `imported` message belongs to no run: its thread was created with it. `source_id` is the id that it had before.
+    `sender` is who sent the message, as far as it is known (`sender_of`).
     """
 
     STORED = Stored(key=("thread_id", "seq"), owner="thread_id")
@@ -110,4 +113,5 @@ class Message(Record):
     reasoning_shared: bool = False
     imported: bool = False
     source_id: str | None = None
+    sender: JSONObject | None = None
     created_at: datetime

@@ -11,7 +11,7 @@ from toolwright.core.model import ModelCall, ModelResponse
 from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.message import MAX_REASONING, SENT_BACK, Message, MessageCall, Sent
+from toolwright.core.threads.message import CORRECTION, MAX_REASONING, SENT_BACK, Message, MessageCall, Sent
 from toolwright.core.threads.run import CUTS, CutReason, QueuedCall, Run, Step
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
@@ -25,8 +25,6 @@ _CUT = "cut_"
 MOST_CUT = 2
 """Maximum number of consecutive answers with cut calls after which the model is asked again."""
 EMPTY = "Your last answer was empty. Give your answer."
-CORRECTION = "fix_"
-"""Prefix of the ids of messages that tell the model what is wrong with its last answer."""
 
 
 def new_call(

@@ -57,6 +57,7 @@ def own_message(
     """
     content = event.content
     text = None if cleaned is None else cleaned.get(event.event_id)
+    sender = content.get("sender")
     return Message(
         id=str(content["messageId"]),
         role="user",
@@ -65,6 +66,7 @@ def own_message(
         run_id=run.id,
         step=step,
         attachments=_refs(content.get("attachments")),
+        sender=sender if isinstance(sender, dict) else None,
         created_at=event.created_at,
     )
 

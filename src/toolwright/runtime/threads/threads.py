@@ -29,7 +29,7 @@ from toolwright.core.limits import MAX_MESSAGE, MAX_NAME, MAX_SUMMARY, MOST_PINN
 from toolwright.core.results import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
-from toolwright.core.threads.decision import Decider
+from toolwright.core.threads.decision import Decider, sender_of
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
@@ -391,18 +391,31 @@ class Threads(Carried):
         return [answer, *results]
 
     async def send(
-        self, thread_id: str, content: str, attachments: Sequence[Attachment] = (), deps: object = None
+        self,
+        thread_id: str,
+        content: str,
+        attachments: Sequence[Attachment] = (),
+        deps: object = None,
+        *,
+        by: Decider | str | None = None,
     ) -> Run:
         """Send a message, with files. Return the run that reads it, which can be a run in progress (D22).
 
         `deps` is a value of the type that the thread's agent declares, or a mapping with its fields; tools read it as
-        `state.deps`. Without it, a new run has the deps of the thread's last run. Raises `InvalidRequest` or `TooLarge`
-        for an invalid file or value, `OtherDeps` if the run in progress has other deps; nothing is sent then.
+        `state.deps`. Without it, a new run has the deps of the thread's last run. `by` is who sends it, as the app
+        says; hooks read it as `event.caller`. Raises `InvalidRequest` or `TooLarge` for an invalid file or value,
+        `OtherDeps` if the run in progress has other deps; nothing is sent then.
         """
-        return await self._runs.get((await self.post(thread_id, content, attachments, deps)).run_id)
+        return await self._runs.get((await self.post(thread_id, content, attachments, deps, by=by)).run_id)
 
     async def post(
-        self, thread_id: str, content: str, attachments: Sequence[Attachment] = (), deps: object = None
+        self,
+        thread_id: str,
+        content: str,
+        attachments: Sequence[Attachment] = (),
+        deps: object = None,
+        *,
+        by: Decider | str | None = None,
     ) -> SentMessage:
         """Send a message, as `send` does. Return the stored message."""
         if isinstance(content, str) and utf8_longer(content, MAX_MESSAGE):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
@@ -420,13 +433,14 @@ class Threads(Carried):
         if thread.is_over or thread.agent == APP_TOOLS.id:
             raise _terminated(thread_id)
         brought, run_deps = await deps_of_message(self._store, self._agents.catalog, thread, deps)
+        sender = None if by is None else sender_of(read_decider(by))
         message_id = self._new_id("msg")
         stored = await self._files.store(attachments)
         async with self._files.turn(thread_id, stored):
             while True:  # retry if another writer has taken a path of the files
                 drafts = FileDrafts(StoredFiles(self._store, thread_id))
                 refs = await self._files.attach(thread_id, drafts, stored)
-                unit = self._posting(thread, message_id, content, refs, drafts.changes)
+                unit = self._posting(thread, message_id, content, refs, drafts.changes, sender)
                 if run_deps is not None:
                     unit = changed(unit, run=changed(unit.run, deps=run_deps), deps=brought)
                 answer = await self._store.commit(unit)
@@ -450,6 +464,7 @@ class Threads(Carried):
         content: str,
         refs: Sequence[AttachmentRef],
         files: tuple[FileChange, ...],
+        sender: JSONObject | None,
     ) -> units.PostMessage:
         now = self._clock.now()
         run = first_run(thread, self._new_id("run"), 0, self._clock)
@@ -458,6 +473,8 @@ class Threads(Carried):
         content_json: JSONObject = {"messageId": message_id, "content": content}
         if refs:
             content_json["attachments"] = [kept_ref(ref) for ref in refs]
+        if sender is not None:
+            content_json["sender"] = sender
         event = InboxEvent(
             thread_id=thread.id, event_id=message_id, type="message", content=content_json, created_at=now
         )

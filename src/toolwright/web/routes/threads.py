@@ -298,7 +298,8 @@ async def send_message(
         )
         for each in new.attachments or ()
     ]
-    return await serving.runtime.threads.post(thread_id, new.content, files, new.deps)
+    by = caller.through("http")
+    return await serving.runtime.threads.post(thread_id, new.content, files, new.deps, by=by)
 
 
 @router.get("/{thread_id}/messages", response_description="The messages.", responses=failures(404))

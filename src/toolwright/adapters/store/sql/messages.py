@@ -67,6 +67,8 @@ def _body_text(message: Message) -> str:
         body["state"] = [message.state.agent, {**message.state.parts}]
     if message.reasoning is not None:
         body["reasoning"] = [message.reasoning, message.reasoning_shared]
+    if message.sender is not None:
+        body["sender"] = message.sender
     if message.imported:
         body["imported"] = message.source_id
     return dumps_unescaped(body)
@@ -142,6 +144,7 @@ def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_tex
         if "state" in parsed
         else None,
         "reasoning": parsed["reasoning"][0] if "reasoning" in parsed else None,
+        "sender": parsed.get("sender"),
         "reasoning_shared": "reasoning" in parsed and parsed["reasoning"][1],
         "imported": "imported" in parsed,
         "source_id": parsed.get("imported"),

@@ -141,7 +141,9 @@ class ThreadView:
     async def _send(self, text: str, files: Sequence[Attachment]) -> bool:
         async def post() -> None:
             await self._visit.permits.thread(self._visit.caller, self._thread.id)
-            sent = await self._visit.runtime.threads.post(self._thread.id, text, files)
+            sent = await self._visit.runtime.threads.post(
+                self._thread.id, text, files, by=self._visit.caller.through("console")
+            )
             self._empty.clear()
             self._conversation.sent(sent.message)
             ui.run_javascript("toolwright.toEnd?.()")
@@ -276,5 +278,5 @@ async def begin(visit: Visit, agent: str, message: str) -> str:
     await visit.permits.agent(visit.caller, agent)
     thread = await visit.runtime.threads.create(agent, owner)
     if message.strip():
-        await visit.runtime.threads.post(thread.id, message)
+        await visit.runtime.threads.post(thread.id, message, by=visit.caller.through("console"))
     return thread.id
