@@ -29,6 +29,18 @@ async def look() -> str:
     return "looked"
 
 
+class Observer(tw.Hooks):
+    """A hook that is asked at the four points of a step, and changes nothing."""
+
+    def before_model(self, event: tw.BeforeModel, /) -> None: ...
+
+    def after_model(self, event: tw.AfterModel, /) -> None: ...
+
+    def before_call(self, event: tw.BeforeCall, /) -> None: ...
+
+    async def after_call(self, event: tw.AfterCall, /) -> None: ...
+
+
 class CallsAtOnce:
     """A model that makes four calls in one answer, and then ends the run."""
 
@@ -55,12 +67,13 @@ class OneCallAStep:
             yield ModelResponse(text="done")
 
 
-def app_of(steps: int, tool: tw.Tool, arguments: str) -> tw.App:
+def app_of(steps: int, tool: tw.Tool, arguments: str, hooks: int = 0) -> tw.App:
     """Return an app whose agent calls that tool once per step and also has the tools of the shop."""
     call = ModelCall(id="c", name=tool.name, arguments=arguments)
     tools = [tool, *(each for each in TOOLS if each.name != tool.name)]
     prompt = tw.Prompt("p", SYSTEM, model=OneCallAStep(steps, call), tools=tools)
-    return tw.App(agents=[tw.Agent("bench", tw.Side(prompt, max_steps=steps + 5))])
+    observers = [Observer() for _ in range(hooks)]
+    return tw.App(agents=[tw.Agent("bench", tw.Side(prompt, max_steps=steps + 5), hooks=observers)])
 
 
 async def _floor(steps: int) -> float:
@@ -75,9 +88,9 @@ async def _floor(steps: int) -> float:
     return (time.perf_counter() - begin) / steps * 1e6
 
 
-async def _steps(steps: int, runs: int) -> float:
+async def _steps(steps: int, runs: int, hooks: int = 0) -> float:
     """Return the median µs of a step over some runs, one after another."""
-    async with runtime(app_of(steps, find_products, NESTED)) as rt:
+    async with runtime(app_of(steps, find_products, NESTED, hooks)) as rt:
         taken: list[float] = []
         for _ in range(runs):
             thread = await rt.threads.create("bench")
@@ -113,9 +126,13 @@ async def _four_calls(parallel: int) -> float:
 
 async def _measure() -> list[Row]:
     floor = await _floor(2_000)
+    without, one, five = [await _steps(20, 40, hooks) for hooks in (0, 1, 5)]
     return [
         Row("in-memory step, 1 call", await _steps(1, 200), "µs", floor, TARGET_STEP),
-        Row("in-memory step, 20 calls", await _steps(20, 40), "µs", floor, TARGET_STEP),
+        Row("in-memory step, 20 calls", without, "µs", floor, TARGET_STEP),
+        Row("the same with 1 hook at its four points", one, "µs", floor, None),
+        Row("the same with 5 hooks", five, "µs", floor, None),
+        Row("each further hook at each point", (five - one) / 16, "µs", None, 3.0),
         Row("in-memory step, 100 calls", await _steps(100, 10), "µs", floor, TARGET_STEP),
         Row("4 read-only calls of 50 ms, parallel=1", await _four_calls(1), "ms", 4 * LOOK * 1e3, None),
         Row("4 read-only calls of 50 ms, parallel=4", await _four_calls(4), "ms", LOOK * 1e3, None),

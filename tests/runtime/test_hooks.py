@@ -8,11 +8,14 @@ import pytest
 
 import toolwright as tw
 from tests.kit import DONE, Watched, add, call, calls, hang, until
+from tests.runtime.solving import DONE as SOLVED
+from tests.runtime.solving import greet, greeting, said, solved
+from tests.runtime.test_app_calls import ended, result_of
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.hooks import HookVerdict
 from toolwright.core.model import ModelRequest, ModelResponse
 from toolwright.runtime.runtime import Runtime
-from toolwright.testing import runtime
+from toolwright.testing import by_hand, runtime
 
 pytestmark = pytest.mark.anyio
 
@@ -701,6 +704,27 @@ async def test_hooks_of_an_app_hold_for_calls_of_its_toolkits_and_of_configured_
         assert "No sums." in str(answer["content"])
 
 
+async def test_calls_of_hosts_are_judged_by_the_hooks_of_the_app() -> None:
+    for verdict, expected in ((tw.Deny("Not here."), "Not here."), (tw.Replace({"a": 5, "b": 5}), 10)):
+        async with runtime(tw.App(tools=[add], hooks=[Guard(verdict)])) as rt:
+            row = await ended(rt, "add", {"a": 1, "b": 2})
+            result = result_of(rt, row)
+            assert (result.error or result.result) == expected
+            assert len(await rt.runs.verdicts(row.run_id)) == 1
+
+
+@pytest.mark.parametrize("has_handler", [True, False])
+async def test_calls_of_composed_requests_are_judged_by_the_hooks_of_the_app(has_handler: bool) -> None:
+    seen = Seen()
+    registry = greeting() if has_handler else tw.Registry()
+    app = tw.App(registry=registry, hooks=[Hiding(), seen])
+    turns = [said(None, greet("Ada")), said(SOLVED)]
+    solution, _ = await solved(turns, app=app)
+    assert solution.output == SOLVED
+    assert [event.call.name for point, event in seen.events if point == "before_call"] == ["greetUser"]
+    assert "about " in str(solution.calls[0].result)
+
+
 # ── what is shown live ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -738,3 +762,38 @@ async def test_a_hook_that_holds_the_text_shows_only_the_verdict() -> None:
     done = events[-1]
     assert isinstance(done, tw.RunDone)
     assert "damn" not in str(done.result.messages)
+
+
+async def test_a_process_that_dies_before_it_has_asked_about_the_end_is_made_up_for() -> None:
+    asked: list[str] = []
+
+    class Dying(tw.Hooks):
+        def after_run(self, event: tw.AfterRun, /) -> None:
+            asked.append(f"{event.run.status} {event.run.output}")
+            if len(asked) == 1:
+                raise KeyboardInterrupt
+
+    async with by_hand(tw.App(agents=[agent_with(Dying())])) as (rt, motor):
+        thread = await rt.threads.create("a")
+        await rt.threads.send(thread.id, "Go")
+        with pytest.raises(KeyboardInterrupt):
+            await motor.run_until_idle()
+        await motor.run_timers()
+        assert asked == ["completed Done."] * 2
+        await motor.run_timers()
+        assert len(asked) == 2
+
+
+async def test_the_end_of_a_run_is_asked_about_once_if_nothing_happens() -> None:
+    asked: list[str] = []
+
+    class Noting(tw.Hooks):
+        async def after_run(self, event: tw.AfterRun, /) -> None:
+            asked.append(event.run.status)
+
+    async with by_hand(tw.App(agents=[agent_with(Noting())])) as (rt, motor):
+        thread = await rt.threads.create("a")
+        await rt.threads.send(thread.id, "Go")
+        await motor.run_until_idle()
+        await motor.run_timers()
+        assert asked == ["completed"]
