@@ -38,6 +38,7 @@ PUBLIC = [
     "Context",
     "Deny",
     "Depends",
+    "Dynamic",
     "Elicited",
     "Hooks",
     "ImageContent",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         TextReset,
     )
     from toolwright.core.dependencies.depends import Depends
+    from toolwright.core.dependencies.dynamic import Dynamic
     from toolwright.core.env.env import Variable
     from toolwright.core.errors import ToolwrightError
     from toolwright.core.hooks import (
@@ -98,6 +99,7 @@ __all__ = [
     "Context",
     "Deny",
     "Depends",
+    "Dynamic",
     "Elicited",
     "Hooks",
     "ImageContent",
@@ -172,6 +174,7 @@ _MODULES = {
     "CallStarted": "core.agents.run_result",
     "CallWaiting": "core.agents.run_result",
     "Depends": "core.dependencies.depends",
+    "Dynamic": "core.dependencies.dynamic",
     "Elicited": "core.state.state",
     "ImageContent": "core.results",
     "Message": "core.threads.message",

@@ -34,7 +34,7 @@ PARTS = ("app_calls", "telemetry")
 """Attributes of a runtime that are reserved for our own gateway."""
 INTERNAL = {
     "ActiveAgent", "AgentTool", "Bus", "Catalog", "EnvVar", "Subscription", "ArgumentValidator", "MissingTenvs",
-    "Model", "OperationFault", "OutputPath", "RenamedTool", "Tenvs", "ToolDefinition",
+    "Decided", "Model", "OperationFault", "OutputPath", "RenamedTool", "Tenvs", "ToolDefinition",
 }  # fmt: skip
 """Types of attributes and results that users only pass on, and never read."""
 

@@ -31,6 +31,7 @@ ToolwrightError
 │   ├── ModelUnavailable     rate limit, overload, network: retry later
 │   └── ModelRefused         invalid key or request: a retry does not help
 │       └── ContextTooLong       the request exceeds the model's context; `limit` and `asked` are in tokens
+├── FunctionFailed       a function that an agent's instructions or tools depend on has failed
 ├── Overloaded           the server's buffers are full: retry later
 ├── TooManyRequests      the caller has used their share: retry later
 ├── KeysUnavailable      the public keys of people's tokens cannot be fetched
@@ -334,6 +335,12 @@ class ContextTooLong(ModelRefused):
 def _count(tokens: object) -> int | None:
     """Return the number of tokens, or None if the value is not one: custom models can set any value."""
     return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else None
+
+
+class FunctionFailed(ToolwrightError):
+    """A function that the agent depends on has failed."""
+
+    code = "function_failed"
 
 
 class Overloaded(ToolwrightError):

@@ -258,15 +258,20 @@ class SystemPrompts:
 
 
 def sections(
-    agent: ActiveAgent, state: AgentState, space_id: str | None, budget: int | None = None
+    agent: ActiveAgent,
+    state: AgentState,
+    space_id: str | None,
+    budget: int | None = None,
+    text: str | None = None,
 ) -> list[Section]:
     """Return the parts of the system text of an agent in that space; the parts that can change come last.
 
     A provider's prompt cache ends where two requests start to differ. Recent channel messages have a share of the
-    `budget`, the maximum tokens of a request, or None if it is unknown.
+    `budget`, the maximum tokens of a request, or None if it is unknown. `text` are the instructions of the run if they
+    depend on it.
     """
     kits = agent.agent.toolkits
-    parts = [Section(name="system", text=agent.system)]
+    parts = [Section(name="system", text=agent.system if text is None else text)]
     if not kits:
         return [*parts, *_server_sections(agent)]
     name, entity_id = agent.agent.name, agent.agent.entity_id
@@ -320,9 +325,9 @@ def state_parts(parts: Sequence[Section]) -> dict[str, str]:
     return {f"{part.name}{part.place}": part.text for part in parts if part.changes and part.text}
 
 
-def bare_prompt(agent: ActiveAgent) -> str:
+def bare_prompt(agent: ActiveAgent, text: str) -> str:
     """Return the system text of an agent without the sections of its toolkits."""
-    return prompt([Section(name="system", text=agent.system), *_server_sections(agent)])
+    return prompt([Section(name="system", text=text), *_server_sections(agent)])
 
 
 def _server_sections(agent: ActiveAgent) -> list[Section]:

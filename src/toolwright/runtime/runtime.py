@@ -17,6 +17,7 @@ from toolwright.core.mcp.questions import OpenForms, handler_tools
 from toolwright.core.mcp.servers import TASK
 from toolwright.core.requests.speaker import RequestAgents, Solution
 from toolwright.core.threads.run import Run
+from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor, answer_internal, answer_latent
 from toolwright.core.tools.tool import Kind
 from toolwright.core.tools.toolset import Toolset
@@ -55,6 +56,7 @@ from toolwright.runtime.pending.offers import Offers
 from toolwright.runtime.pending.pending import PendingCalls
 from toolwright.runtime.prompts import Prompts, SystemPrompts
 from toolwright.runtime.runs.act import Actions, Do
+from toolwright.runtime.runs.dynamic import DynamicValues
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.handler_calls import HandlerCalls
 from toolwright.runtime.runs.hook_actions import HookActions
@@ -220,6 +222,8 @@ class Runtime(Carried):
             "latent": answer_latent,
             **parts.executors,
         }
+        given = parts.executors.get("function")
+        functions = given if isinstance(given, FunctionExecutor) else FunctionExecutor()
         settler = CallSettler(keeper)
         planner = CallPlanner(parts.inline_executors, settler)
         decider = CallDecider(self._hooks)
@@ -252,6 +256,7 @@ class Runtime(Carried):
             handler_calls,
             decider,
             hooks,
+            DynamicValues(self._hooks.services, functions.value, ends, self._windows.with_reader),
         )
         listeners = Listeners(
             parts.motor.wake, self.offers.opened, parts.bus.publish, self._outage, parts.callers

@@ -232,6 +232,7 @@ class _Activation:
             hidden=frozenset(),
             has_relations=False,
             has_schema_tools=False,
+            is_dynamic=prompt.dynamic is not None or any(tool.available is not None for tool in tools),
         )
 
     def _callee(self, callee: Callee, prompt: Prompt) -> Tool | AgentCall:

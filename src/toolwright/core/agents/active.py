@@ -1,7 +1,7 @@
 """Active agents: prompts, tools and values with every name resolved; and the next side after a step."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
@@ -43,7 +43,8 @@ class ActiveAgent:
     immediate children but never to a model (D6). `mcp` are the servers whose tools it has in addition to its own;
     `instructions` are the servers' instructions for the model, by server name. `form` is the required form of its
     answers, or None. `settings` are the model settings. `parallel` is the number of read-only calls that can run at
-    once. `hooks` are those of the app, the agent and the prompt, or None.
+    once. `hooks` are those of the app, the agent and the prompt, or None. `is_dynamic` is true if its instructions or
+    the availability of its tools depend on the run.
     """
 
     agent: Agent
@@ -76,11 +77,12 @@ class ActiveAgent:
     settings: ModelSettings | None = None
     parallel: int = 1
     hooks: HookPoints | None = None
+    is_dynamic: bool = False
 
     @property
     def system(self) -> str:
-        """The system prompt."""
-        return self.prompt.prompt
+        """The system prompt, or a note in place of one that depends on the run."""
+        return self.prompt.text
 
     @property
     def max_steps(self) -> int | None:
@@ -152,6 +154,11 @@ class ActiveAgent:
         for name, side in self.sides.items():
             sides[name] = changed(side, agent=bare, sides=sides)
         return sides[self.side]
+
+    def without(self, names: Collection[str]) -> "ActiveAgent":
+        """Return a copy that has no tools of these names."""
+        tools = [tool for tool in self.tools if tool.name not in names]
+        return self.offering(tools, [tool for tool in self.by_name.values() if tool.name not in names])
 
     def offering(self, tools: Sequence[Tool], executed_by: Sequence[Tool]) -> "ActiveAgent":
         """Return a copy that offers `tools` to the model and executes their calls with the tools in `executed_by`."""

@@ -38,6 +38,7 @@ from toolwright.core.checks import (
     is_number,
     refuse_fields,
 )
+from toolwright.core.dependencies.dynamic import Dynamic, Instructions
 from toolwright.core.errors import DefinitionError
 from toolwright.core.hooks import Hooks, check_hooks
 from toolwright.core.json_value import JSON
@@ -243,7 +244,7 @@ class Agent(Generic[Out, Deps]):
         deps: Type of the value that the caller of a run passes as `deps=`, which tools read as `state.deps`: a pydantic
             model, a dataclass or a TypedDict. The value is stored with the run as JSON. Default: none.
         user_deps: Whether people may set `deps` over HTTP, in addition to services. Default: False.
-        instructions: Short form: the text of its prompt, see `Prompt.prompt`.
+        instructions: Short form: the text of its prompt, or a function of the run's state, see `Prompt.prompt`.
         model: Short form: the model of its prompt, see `Prompt.model`.
         tools: Short form: the tools of its prompt, see `Prompt.tools`.
         output: Short form: the type of its answer, see `Prompt.output`.
@@ -278,7 +279,7 @@ class Agent(Generic[Out, Deps]):
     hooks: Sequence[Hooks] = ()
     deps: DepsClass[Deps] | None = field(default=None, repr=False)
     user_deps: bool = False
-    instructions: InitVar[str | None] = None
+    instructions: InitVar[str | Instructions | None] = None
     model: InitVar[str | Model | object | None] = None
     tools: InitVar[Sequence[Callee] | Toolset | None] = None
     output: InitVar[OutputType[Out] | None] = None
@@ -367,7 +368,9 @@ class Agent(Generic[Out, Deps]):
                     f"has a side_a: its {name}= belongs to the {'side' if of_side else 'prompt'} there."
                 )
             raise DefinitionError(f"{subject} {error_text}")
-        check_kind(f"{subject}: instructions", own.get("instructions", ""), str, "text")
+        given = own.get("instructions", "")
+        if not callable(given):
+            check_kind(f"{subject}: instructions", given, (str, Dynamic), "text")
         limits = {name: own.pop(name) for name in ("max_steps", "max_seconds") if name in own}
         try:
             prompt = Prompt(self.name, own.pop("instructions", ""), **own)

@@ -19,6 +19,7 @@ from toolwright.core.checks import (
     is_number,
     refuse_fields,
 )
+from toolwright.core.dependencies.dynamic import Dynamic, Instructions, dynamic_of
 from toolwright.core.env.env import EnvVar, Variable, declared_variables, name_error, read_env, stored_only
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
 from toolwright.core.hooks import Hooks, check_hooks
@@ -138,7 +139,7 @@ class Prompt:
 
     Attributes:
         name: The name by which sides and other prompts refer to it. Unique in the app.
-        prompt: The system text. Default: "".
+        prompt: The system text, or a function of the run's state that returns it (see `Dynamic`). Default: "".
         model: A name such as `openai:gpt-6.1-terra`, a model object (ours or pydantic-ai's), or None (default) for the
             model of the settings.
         tools: Tools or plain functions, names of the app's tools, prompts and agents, and `SubpromptConfig`,
@@ -170,7 +171,7 @@ class Prompt:
     """
 
     name: str
-    prompt: str = ""
+    prompt: str | Instructions = ""
     model: str | Model | object | None = None
     tools: Sequence[Callee] = ()
     tool_choice: ToolChoice = "auto"
@@ -194,7 +195,9 @@ class Prompt:
         subject = f"Prompt {self.name!r}"
         check_values(subject, self.tenvs, self.env)
         check_model(f"{subject}: model", self.model)
-        check_kind(f"{subject}: prompt", self.prompt, str, "text")
+        if not isinstance(self.prompt, str) and callable(self.prompt):
+            object.__setattr__(self, "prompt", dynamic_of(self.prompt))
+        check_kind(f"{subject}: prompt", self.prompt, (str, Dynamic), "text")
         if self.tool_choice not in get_args(ToolChoice):
             raise DefinitionError(f"{subject}: tool_choice must be one of {get_args(ToolChoice)}.")
         if self.reasoning is not None and type(self.reasoning) is not bool and self.reasoning not in EFFORTS:
@@ -220,6 +223,18 @@ class Prompt:
         self._set_output(subject)
         self.parameters()  # an invalid schema is reported here
         keep(self, "tools", "variables", "tenvs", "env")
+
+    @property
+    def dynamic(self) -> Dynamic | None:
+        """The function that returns the system text of a run, or None for a text."""
+        return self.prompt if isinstance(self.prompt, Dynamic) else None
+
+    @property
+    def text(self) -> str:
+        """The system text, or a note that names the function which returns it."""
+        if isinstance(self.prompt, str):
+            return self.prompt
+        return f"[The function {dynamic_of(self.prompt).name!r} returns the instructions.]"
 
     def _set_output(self, subject: str) -> None:
         """Validate the declared output and store it as the form that validates answers."""

@@ -151,12 +151,14 @@ def _misplaced(what: str, mark: object, why: str) -> DefinitionError:
 class DependencyReader:
     """Reads dependency functions recursively, each once.
 
-    Raises `DefinitionError`, whose message begins with `what`. `scope` holds the names at the definition.
+    Raises `DefinitionError`, whose message begins with `what`. `scope` holds the names at the definition. A parameter
+    that has neither an annotation nor a default is read as one with the annotation `unannotated`.
     """
 
-    def __init__(self, what: str, scope: Mapping[str, object]) -> None:
+    def __init__(self, what: str, scope: Mapping[str, object], unannotated: object = None) -> None:
         self._what = what
         self._scope = scope
+        self._unannotated = unannotated
         self._read: dict[Depends, Dependency] = {}
         self._path: list[Function] = []
 
@@ -180,6 +182,8 @@ class DependencyReader:
         for parameter in _parameters(mark.fn, subject):
             where = f"{subject}, parameter {parameter.name!r}"
             hint = hints.get(parameter.name)
+            if hint is None and parameter.default is parameter.empty:
+                hint = self._unannotated
             inner = mark_of(hint, parameter.default, where)
             if inner is None and not is_state(hint):
                 if parameter.default is parameter.empty:

@@ -69,6 +69,18 @@ class StateReport(Value):
     parts: Mapping[str, str]
 
 
+class Decided(Value):
+    """Values that the functions of a prompt have returned for an answer (see `core/dependencies/dynamic.py`).
+
+    `instructions` is the digest of the system text of the run, or empty for a text that does not depend on it.
+    `unavailable` are the names of the tools that were not offered.
+    """
+
+    prompt: str
+    instructions: str = ""
+    unavailable: tuple[str, ...] = ()
+
+
 class Message(Record):
     """One message of a thread.
 
@@ -83,6 +95,7 @@ class Message(Record):
     model's reasoning, at most `MAX_REASONING` characters; people read it only if it is `reasoning_shared`. An
     `imported` message belongs to no run: its thread was created with it. `source_id` is the id that it had before.
     `sender` is who sent the message, as far as it is known (`sender_of`).
+    `decided` is what the functions of the prompt had returned for an answer, or None if it has none.
     """
 
     STORED = Stored(key=("thread_id", "seq"), owner="thread_id")
@@ -114,4 +127,5 @@ class Message(Record):
     imported: bool = False
     source_id: str | None = None
     sender: JSONObject | None = None
+    decided: Decided | None = None
     created_at: datetime

@@ -14,6 +14,7 @@ from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.signature import Handler, Signature
 from toolwright.core.arguments.validator import RawArguments
 from toolwright.core.concurrency import DaemonThreads, is_cancelled
+from toolwright.core.dependencies.depends import Dependency
 from toolwright.core.dependencies.scope import Opener, Overrides
 from toolwright.core.env.logs import is_first, logger
 from toolwright.core.errors import DefinitionError
@@ -81,6 +82,11 @@ class FunctionExecutor:
             if _must_propagate(error):
                 raise
             return _failed(tool.name, error)
+
+    async def value(self, dependency: Dependency, state: ThreadState) -> object:
+        """Return the value of a function of the state, which is not a handler. Its exceptions are raised."""
+        async with Opener(self._in_thread, self._overrides).values({"value": dependency}, state) as values:
+            return values["value"]
 
     async def _call_with_dependencies(
         self, handler: Handler, signature: Signature, keywords: dict[str, object], state: ThreadState

@@ -18,6 +18,7 @@ from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.arguments.signature import Handler, Signature, first_paragraph, read_signature
 from toolwright.core.arguments.validator import ArgumentValidator, ResultValidator
 from toolwright.core.checks import brief_value, check_kind, check_line
+from toolwright.core.dependencies.dynamic import Availability, dynamic_of
 from toolwright.core.env.env import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError, missing_extra
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
@@ -141,6 +142,8 @@ class Tool(Generic[P, R]):
         meta: Meta-properties of a schema tool, which are removed from `parameters` (S1). Default: None.
         requires_approval: Calls that wait for a person's approval before they start: True (all), a function of the
             arguments, or an `Approval`. Default: None, no calls.
+        available: Whether a run can call the tool: a function of its state that returns True or False (see `Dynamic`).
+            A tool that is not available is neither sent to the model nor called. Default: None, always.
         signature: The handler's signature, if `tw.tool` made the tool. Any other handler is called as
             `handler(state, arguments)`.
         validator: Validates the arguments of calls. Set by default from `parameters`.
@@ -171,6 +174,7 @@ class Tool(Generic[P, R]):
     relation: Relation | None = None
     meta: Meta | None = None
     requires_approval: Requirement = None
+    available: Availability | None = None
     signature: Signature | None = field(default=None, repr=False)
     validator: ArgumentValidator | None = field(default=None, repr=False)
     needs: Needs | None = field(default=None, init=False, repr=False)
@@ -189,6 +193,8 @@ class Tool(Generic[P, R]):
         if self.visible is _SHOWN_BY_KIND:
             object.__setattr__(self, "visible", self.kind in _SHOWN)
         _check(self)
+        if self.available is not None:
+            object.__setattr__(self, "available", dynamic_of(self.available))
         object.__setattr__(self, "approval", approval_of(self.requires_approval, f"Tool {self.name!r}"))
         over_http = self.execution is not None and self.kind != "internal"
         object.__setattr__(self, "carrier", "gateway" if over_http else self.kind)
@@ -433,6 +439,7 @@ def _stands_alone(tool: Tool) -> bool:
         and signature.binding.state is None
         and not tool.variables
         and tool.approval is None
+        and tool.available is None
         and tool.tenvs is None
         and tool.meta is None
     )
@@ -478,6 +485,7 @@ def tool(
     destructive: bool = False,
     lenient: bool = False,
     requires_approval: Requirement = None,
+    available: Availability | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Handler | None = None,
@@ -496,13 +504,15 @@ def tool(
     destructive: bool = False,
     lenient: bool = False,
     requires_approval: Requirement = None,
+    available: Availability | None = None,
 ) -> Tool[..., Any] | Callable[[Callable[..., Any]], Tool[..., Any]]:
     """Make a tool from a function (S2 §2): `@tool`, or `@tool(description=…, timeout=…)`.
 
     The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is injected.
     Descriptions come from `description=` and `Field(description=…)`, or from a Google docstring. With
     `requires_approval` a call waits for a person's approval before it starts: True for all calls, a function of the
-    arguments that selects calls, or an `Approval` with terms. `tenvs=Model` declares values that the thread requires,
+    arguments that selects calls, or an `Approval` with terms. `available` is a function of the run's state that says
+    whether the run can call the tool (see `Dynamic`). `tenvs=Model` declares values that the thread requires,
     read as `state.tenvs` (S2 §9); `variables` declares values of the env, read as `await state.env(name)` (S0 §3).
     `timeout` is in seconds, None for no limit. `grace` is the number of seconds that the function may continue after
     its run was cancelled. By default it is cancelled immediately, or after 5 seconds if it has read
@@ -531,6 +541,7 @@ def tool(
             tenvs=tenvs,
             variables=variables,
             requires_approval=requires_approval,
+            available=available,
             signature=signature,
         )
 

@@ -8,7 +8,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from toolwright.core.arguments.signature import Handler
 from toolwright.core.arguments.validator import RawArguments
 from toolwright.core.checks import brief_value, check_callee, check_kind
-from toolwright.core.errors import DefinitionError, InvalidJSON
+from toolwright.core.dependencies.dynamic import Availability, Dynamic, dynamic_of, is_true
+from toolwright.core.env.logs import logger
+from toolwright.core.errors import DefinitionError, FunctionFailed, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject, dumps, plain
 from toolwright.core.model import ToolDefinition
 from toolwright.core.results import ToolResult
@@ -28,10 +30,12 @@ from toolwright.core.tools.pipeline import (
     missing_variables,
     missing_variables_error,
     prepare,
+    unknown_tool,
 )
 from toolwright.core.tools.tool import Kind, Tool, adapter, as_tool
 from toolwright.core.value import Value, changed
 
+log = logger("toolwright.tools")
 Format: TypeAlias = Literal["openai", "anthropic", "mcp"]
 
 
@@ -163,6 +167,9 @@ class Toolset:
             return prepared
         if state is None:
             state = MemoryState(invoke=self.call)
+        asked = prepared.tool.available
+        if asked is not None and not await self._is_available(name, dynamic_of(asked), state):
+            return unknown_tool(name, [each for each in self._tools if each != name])
         missing = await missing_variables(prepared.tool, state) if prepared.tool.variables else []
         if missing:
             return missing_variables_error(name, missing)
@@ -186,6 +193,16 @@ class Toolset:
             await own_tool.call(renamed_tool.name, renamed_tool.arguments(args), state)
         )
 
+    async def _is_available(self, name: str, asked: Dynamic, state: ThreadState) -> bool:
+        """Return whether the tool is available outside a run. One whose function fails is not."""
+        functions = self._executors["function"]
+        values = functions if isinstance(functions, FunctionExecutor) else FunctionExecutor()
+        try:
+            return await is_true(asked, state, values.value)
+        except FunctionFailed:
+            log.exception("Whether the tool %r is available could not be found out.", name)
+            return False
+
     def filtered(self, predicate: Callable[[Tool], bool]) -> "Toolset":
         """Return the tools for which `predicate` is true."""
         if not callable(predicate):
@@ -193,6 +210,14 @@ class Toolset:
                 f"Tools must be filtered by a function of a tool, not by {brief_value(predicate)}."
             )
         return self._with(tool for tool in self if predicate(tool))
+
+    def available(self, predicate: Availability, *, per_step: bool = False) -> "Toolset":
+        """Return the tools, each available only in runs for whose state `predicate` is true, see `Dynamic`.
+
+        With `per_step` the predicate is asked before each request to the model. It replaces those of the tools.
+        """
+        asked = predicate if isinstance(predicate, Dynamic) else Dynamic(predicate, per_step=per_step)
+        return self._with(changed(tool, available=asked) for tool in self)
 
     def prefixed(self, text: str) -> "Toolset":
         """Return the tools with `text` prepended to their names."""

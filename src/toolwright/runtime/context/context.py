@@ -170,6 +170,7 @@ class RunContext(RunRecord):
             and active.side == self.run.side
             and not active.relations
             and not active.mcp
+            and not active.is_dynamic
         )
 
     def set_speaker(self, base: ActiveAgent, active: ActiveAgent) -> None:

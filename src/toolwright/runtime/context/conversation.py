@@ -17,7 +17,7 @@ from toolwright.core.threads.compaction import (
     shown,
     text_tokens,
 )
-from toolwright.core.threads.message import Message, Sent, StateReport
+from toolwright.core.threads.message import Decided, Message, Sent, StateReport
 from toolwright.core.threads.run import Run, Side
 from toolwright.core.threads.state_report import new_report
 from toolwright.core.tools.tool import Tool
@@ -198,6 +198,9 @@ class Frame:
     `compactions` are the effective ones, by side. `sent` is the record of the last request, `texts` the texts that it
     refers to and that can be missing from the journal. `state_parts` is the agent's current state, or None for an agent
     without one, `state` what the last request reported of it. `parts` are what the last request shares with the next.
+    `base` is a prompt tool's agent with the tools that are not available in the current step.
+    `decided` is what the functions of the prompt have returned for the run `decided_for`, or None for a prompt without
+    such functions; `text` is the system text that they returned, `told` are parts of the state that they returned.
     `is_over` means that a request exceeded the learned budget. `heard` caches each side's view of the other side's
     messages.
     """
@@ -217,6 +220,11 @@ class Frame:
     state_parts: Mapping[str, str] | None = None
     state: StateReport | None = None
     parts: RequestParts | None = None
+    base: ActiveAgent | None = None
+    decided: Decided | None = None
+    decided_for: str = ""
+    text: str | None = None
+    told: Mapping[str, str] | None = None
     is_over: bool = False
     heard: OtherSideCache = field(default_factory=OtherSideCache)
     _shown: dict[Side | None, _Shown] = field(default_factory=dict[Side | None, "_Shown"])

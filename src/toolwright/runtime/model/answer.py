@@ -147,6 +147,7 @@ def assistant_message(
         native=response.native,
         sent=sent_with(frame, response),
         state=frame.state,
+        decided=frame.decided if context.active.is_dynamic else None,
         reasoning=_kept_reasoning(response, context.active) if response.reasoning else None,
         reasoning_shared=bool(response.reasoning) and context.active.agent.reasoning == "everyone",
         created_at=at,

@@ -154,11 +154,16 @@ class ModelAnswers:
         """
         try:
             frame, active = context.frame, context.active
-            system = active.prompt.prompt if not active.instructions else bare_prompt(active)
+            text = active.prompt.prompt
+            if not isinstance(text, str):
+                text = frame.text or ""  # what its function has returned for the run
+            system = text if not active.instructions else bare_prompt(active, text)
             if frame.call is None:
                 frame.state_parts = None
                 if active.agent.toolkits:
                     system, frame.state_parts = await self._system(context, active, changes)
+            if active.is_dynamic and frame.told is not None:
+                frame.state_parts = {**frame.told, **(frame.state_parts or {})}
             for _ in range(MOST_EDITS):
                 request = self._request(context, frame, changes, system)
                 try:
@@ -351,7 +356,8 @@ class ModelAnswers:
 
     async def _state_parts(self, context: RunContext, active: ActiveAgent, most: int) -> Mapping[str, str]:
         """Return the parts of the agent's state for a request of at most `most` tokens."""
-        return state_parts(await self._sections(context, active, most))
+        told = context.root.told if active.is_dynamic else None
+        return {**(told or {}), **state_parts(await self._sections(context, active, most))}
 
     async def _sections(
         self, context: RunContext, active: ActiveAgent, most: int | None
@@ -360,7 +366,8 @@ class ModelAnswers:
         agent_state = await context.retry_until_available(
             lambda: self._system_prompts.state_for(active, reach, context.space.places)
         )
-        parts = sections(active, agent_state, context.space.space_id, most)
+        text = None if isinstance(active.prompt.prompt, str) else context.root.text or ""
+        parts = sections(active, agent_state, context.space.space_id, most, text)
         if active.agent.inbox_preview:
             waiting = [event for event in context.inbox.values() if event.run_id != context.run.id]
             parts.append(

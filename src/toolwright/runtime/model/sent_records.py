@@ -78,10 +78,13 @@ class SentRecords:
         # A request brings its own system text, and an agent configured over HTTP can be deleted with all its texts.
         is_shared = is_declared_id(agent_id) and context.thread.agent != REQUESTS.id
         owner = "" if is_shared else context.thread.id
+        texts = {digests[0]: request.system, digests[1]: tools}
+        if frame.text and frame.decided is not None:
+            texts[frame.decided.instructions] = frame.text
         frame.texts = tuple(
             [
                 SentText(thread_id=owner, digest=digest, text=text)
-                for digest, text in zip(digests, (request.system, tools), strict=True)
+                for digest, text in texts.items()
                 if text and (owner, digest) not in self._known
             ]
         )

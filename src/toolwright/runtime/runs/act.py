@@ -39,13 +39,13 @@ from toolwright.core.text import sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import READ_RESULT
 from toolwright.core.threads.inbox import InboxEvent
-from toolwright.core.threads.run import CutReason, QueuedCall, Run
+from toolwright.core.threads.run import QueuedCall, Run
 from toolwright.core.tools.pipeline import PreparedCall, prepare
 from toolwright.core.value import changed
 from toolwright.runtime.agents.speakers import Speakers
 from toolwright.runtime.calls.decide import CallDecider
 from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
-from toolwright.runtime.calls.nested import Nested, config_of
+from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.plan import CallPlanner
 from toolwright.runtime.calls.settle import INTERRUPTED, CallSettler
 from toolwright.runtime.calls.variables import missing_for, missing_variables, park_for, variables_of
@@ -65,6 +65,7 @@ from toolwright.runtime.model.answer import (
     requested_call,
 )
 from toolwright.runtime.model.ask import ModelAnswers, ModelRaised
+from toolwright.runtime.runs.dynamic import DynamicValues
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.hook_actions import HookActions
 from toolwright.runtime.runs.loop import (
@@ -87,7 +88,7 @@ from toolwright.runtime.runs.loop import (
     WaitForCalls,
 )
 from toolwright.runtime.runs.outage import has_own_message, lasts_too_long, outage
-from toolwright.runtime.runs.outcomes import Outcomes
+from toolwright.runtime.runs.outcomes import Outcomes, cut_of
 from toolwright.runtime.state.state import Invoke
 from toolwright.runtime.threads.inbox import cleaned_texts, own_message
 from toolwright.runtime.threads.thread_tree import child_id_of
@@ -126,9 +127,11 @@ class Actions:
         handler_calls: Callable[[Do], Invoke],
         decider: CallDecider,
         hooks: HookActions,
+        dynamic: DynamicValues,
     ) -> None:
         self._decider = decider
         self._hooks = hooks
+        self._dynamic = dynamic
         self._planner = planner
         self._executor = executor
         self._settler = settler
@@ -206,7 +209,11 @@ class Actions:
         if base.has_schema_tools:
             await context.load_values()
         base = base.sides.get(context.run.side, base)
-        context.set_speaker(base, await self._step_tools.offered(context, base))
+        active = await self._step_tools.offered(context, base)
+        if active.is_dynamic and not await self._dynamic.select(context, base, active):
+            return
+        if not active.is_dynamic:
+            context.set_speaker(base, active)
         context.selected = True
         if base.hooks is not None and base.hooks.before_run:
             await self._hooks.admit_first(context)
@@ -224,6 +231,8 @@ class Actions:
             if is_asked and not await self._hooks.admit(context, changes, changes.messages):
                 return
         context.call_ids = {}
+        if context.active.is_dynamic and not await self._dynamic.prepare(context):
+            return
         try:
             response = await self._model_answers.ask(context, changes)
         except HookFailed as failed:
@@ -246,7 +255,7 @@ class Actions:
             if error is not None:
                 await self._refuse(context, error, HookFailed.code)
             return
-        formed, cut = None, _cut_of(context, response)
+        formed, cut = None, cut_of(context, response)
         if cut is not None:
             response = as_cut(response, cut)
             if frame.call is not None and not is_asked_again(frame.messages, context.run.id, response):
@@ -491,6 +500,8 @@ class Actions:
         """Start the conversation of a prompt tool, or resume it."""
         conversation = await self._nested.frame(context, call, prepared)
         if isinstance(conversation, Frame):
+            if conversation.open:  # resumed within a step
+                await self._dynamic.resume(context, conversation)
             context.enter_frame(conversation)
         else:
             await self._return(context, call, conversation)
@@ -556,19 +567,6 @@ def _words(error: ToolwrightError | ModelRaised) -> tuple[str, str]:
     if isinstance(error, ModelRaised):
         return f"The model failed: {error}", ModelError.code
     return error.message, error.code
-
-
-def _cut_of(context: RunContext, response: ModelResponse) -> CutReason | None:
-    """Return why the answer is not whole, or None.
-
-    An answer to inbox events may be empty, and so may that of a prompt tool which returns no text.
-    """
-    if response.cut != "empty":
-        return response.cut
-    call = context.frame.call
-    if call is None:
-        return "empty" if has_own_message(context) else None
-    return "empty" if config_of(context.prepared[call.id].tool).include_text_response else None
 
 
 def _can_begin(context: RunContext, call: Call) -> bool:

@@ -30,7 +30,7 @@ from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, QueuedCall, Run, StopReason, Usage
 from toolwright.core.value import changed
 from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
-from toolwright.runtime.calls.nested import Nested
+from toolwright.runtime.calls.nested import Nested, config_of
 from toolwright.runtime.calls.plan import CallPlanner, can_run_concurrently
 from toolwright.runtime.calls.settle import AbandonedCallResults, CallSettler
 from toolwright.runtime.context.commit import Changes, End, Next
@@ -51,7 +51,7 @@ from toolwright.runtime.model.answer import (
 )
 from toolwright.runtime.runs.ends import RunEnds, read_outside_calls
 from toolwright.runtime.runs.loop import limit_end
-from toolwright.runtime.runs.outage import end_outage
+from toolwright.runtime.runs.outage import end_outage, has_own_message
 from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import step_event
 from toolwright.wire.result import result_to_json
@@ -416,3 +416,16 @@ def _calls_of_step(context: RunContext, changes: Changes) -> list[CallSummary]:
     calls = {call.id: call for call in (*context.root.calls.values(), *changes.calls.values())}
     status = {m.call_id: m.status for m in (*context.root.messages, *changes.messages) if m.role == "tool"}
     return [CallSummary(c.name, c.arguments, status.get(c.id) == "success") for c in calls.values()]
+
+
+def cut_of(context: RunContext, response: ModelResponse) -> CutReason | None:
+    """Return why the answer is not whole, or None.
+
+    An answer to inbox events may be empty, and so may that of a prompt tool which returns no text.
+    """
+    if response.cut != "empty":
+        return response.cut
+    call = context.frame.call
+    if call is None:
+        return "empty" if has_own_message(context) else None
+    return "empty" if config_of(context.prepared[call.id].tool).include_text_response else None

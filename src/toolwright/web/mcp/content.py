@@ -144,7 +144,7 @@ class Prompts:
         """Handle `prompts/get`. Raises the protocol's error for an unknown prompt and for invalid arguments."""
         prompt = self._require(context, params.name)
         arguments = params.arguments or {}
-        texts = [prompt.prompt]
+        texts = [prompt.text]
         if arguments or (prompt.required_schema is not None and _schema(prompt)[1]):
             texts.append(message_in(_validated(prompt, arguments), None))
         messages = [

@@ -28,7 +28,15 @@ from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.approval import ApprovalState
 from toolwright.core.threads.call import OPEN, Call, CallStatus, Route
 from toolwright.core.threads.decision import decisions_from_json
-from toolwright.core.threads.message import Message, MessageCall, MessageVersion, Role, Sent, StateReport
+from toolwright.core.threads.message import (
+    Decided,
+    Message,
+    MessageCall,
+    MessageVersion,
+    Role,
+    Sent,
+    StateReport,
+)
 from toolwright.core.tools.tool import Kind
 
 _PINNED = sa.text("pinned = 1"), sa.text("pinned")
@@ -71,6 +79,9 @@ def _body_text(message: Message) -> str:
         body["sender"] = message.sender
     if message.imported:
         body["imported"] = message.source_id
+    if message.decided is not None:
+        decided = message.decided
+        body["decided"] = [decided.prompt, decided.instructions, [*decided.unavailable]]
     return dumps_unescaped(body)
 
 
@@ -148,7 +159,12 @@ def _body(parsed: dict[str, Any]) -> Names[str, Any]:  # as written by _body_tex
         "reasoning_shared": "reasoning" in parsed and parsed["reasoning"][1],
         "imported": "imported" in parsed,
         "source_id": parsed.get("imported"),
+        "decided": _decided(parsed["decided"]) if "decided" in parsed else None,
     }
+
+
+def _decided(body: Sequence[Any]) -> Decided:  # as written by _body_text
+    return Decided(prompt=body[0], instructions=body[1], unavailable=tuple(body[2]))
 
 
 def _version_text(version: MessageVersion) -> str:

@@ -226,9 +226,9 @@ class Configuration:
                 fact("Session failure tool", stops.session_fail)
                 fact("Prompt tools", ", ".join(side.nested))
                 fact("Subagents", ", ".join([each.config.name for each in side.relations]))
-            if prompt.prompt:
+            if prompt.text:
                 plain_text("System prompt", "h3")
-                code(prompt.prompt)
+                code(prompt.text)
 
     async def _all_tools(self, place: Element) -> None:
         """Render the tools after the rest of the page, because MCP servers can be slow."""
