@@ -276,6 +276,14 @@ async def check_dependencies(scene: Scene) -> None:
     assert len(by_process) > 1 or len(lines) == 15
 
 
+async def check_deps(scene: Scene) -> None:
+    """The run and its child have the deps that the first process was given, and every tool has read them."""
+    assert await scene.rows("SELECT status, deps FROM runs") == [("completed", '{"id":7}')] * 2
+    read = [line[:-1] for line in Witness(scene.folder / "witness").lines() if line[0] == "read"]
+    assert len(read) >= 2
+    assert all("7" in line for line in read)
+
+
 async def check_approvals(scene: Scene) -> None:
     """Nothing was paid twice or without an approval."""
     assert await scene.rows("SELECT status FROM runs") == [("completed",)]
@@ -387,6 +395,7 @@ SCRIPTS = {
     "delegate": Script(check=check_delegate, commits=20),
     # thread, message, claim, two answers with two results each, the last answer
     "depends": Script(check=check_dependencies, commits=10, sure=10, every=(1, 0)),
+    "deps": Script(check=check_deps, commits=16, sure=13, every=(1, 0)),
     "family": Script(check=check_family, commits=46, sure=40, first=3),
     "hooks": Script(check=check_hooks, commits=40, first=2),
     "modes": Script(check=check_modes, commits=69, sure=55, first=3, every=(3, 9)),
