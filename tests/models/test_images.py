@@ -46,14 +46,15 @@ def asked(*files: AttachmentRef, load: Loading) -> ModelRequest:
 
 async def test_images_of_messages_and_results_are_shown(model: PydanticAIModel, server: WireServer) -> None:
     load = Loading()
-    files = (ref("chart.png", "image/png"), ref("report.pdf", "application/pdf"))
+    files = (ref("chart.png", "image/png"), ref("all.zip", "application/zip"))
     for _ in range(2):
         server.answer(text=("Seen.",))
         await ask(model, asked(*files, load=load))
     sent = json.dumps(server.requests[-1].body)
     assert sent.count(SHOWN) == 2
     assert sent.count("[File /attachments/chart.png (image/png, 31 bytes)]") == 2
-    assert sent.count("[File /attachments/report.pdf (application/pdf, 31 bytes)]") == 2
+    assert sent.count("[File /attachments/all.zip (application/zip, 31 bytes)]") == 2
+    assert sent.count("[Not shown here, only named: /attachments/all.zip]") == 2
     assert load.loaded == ["/attachments/chart.png"]  # one load for both messages and both requests
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.models.asking import MakeModel, answer_of, ask, assistant, request, tool, user
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
-from toolwright.adapters.models.providers.transcript import LARGEST, MOST_PICTURES
+from toolwright.adapters.models.providers.shown_files import LARGEST, MOST_PICTURES
 from toolwright.core.files import longer_side
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse

@@ -55,6 +55,7 @@ MAX_ID = 1_000
 MAX_DESCRIPTION = 100_000
 """Maximum number of characters of a description."""
 
+MAX_TEXT_DOCUMENT = 256 * 1024  # bytes of a text document in a person's message that a model is sent
 MAX_MESSAGE = 4 * 1024 * 1024
 """Maximum size in bytes of the text of a message: more than models read. Longer texts are sent as files."""
 

@@ -15,6 +15,9 @@ CUT = " … ("
 BEFORE_CUT: ContextVar[Callable[[str], str]] = ContextVar("toolwright_before_cut")
 """Removes secrets from a text before it is cut. Set while a handler, a model or a server determines texts (D6)."""
 _FEW = 5  # maximum errors of a group
+_TEXTS = frozenset(
+    {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml"}
+)
 _LONGEST_MEANT = 200  # characters: a longer name is not a typo, and takes long to compare
 
 
@@ -92,6 +95,11 @@ def time_span(span: timedelta) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+def is_text_type(mime_type: str) -> bool:
+    """Return whether files of the type are text documents."""
+    return mime_type.startswith("text/") or mime_type in _TEXTS
 
 
 def quantity(number: int | float, noun: str) -> str:

@@ -8,8 +8,9 @@ from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from toolwright.core.json_value import JSONObject, dumps
+from toolwright.core.limits import MAX_TEXT_DOCUMENT
 from toolwright.core.results import AttachmentRef
-from toolwright.core.text import brief, quantity
+from toolwright.core.text import brief, is_text_type, quantity
 from toolwright.core.threads.message import Message, Sent, StateReport
 from toolwright.core.threads.run import Side, Usage
 from toolwright.core.threads.state_report import report_text
@@ -25,6 +26,7 @@ SHORT_RESULT = 600  # characters up to which a result is never replaced by a ref
 BARE_RESULT = 240  # characters up to which a result is not even replaced by a bare reference
 SHOWN_OF_RESULT = 200  # characters of a result that its reference includes
 NAMED_FILES = 60  # characters of file names in a reference
+MOST_FILE_TOKENS = 20_000  # estimated for a document, a sound or a video, whose pages and seconds are unknown
 TOKENS_OF_IMAGE = 1_500  # a provider's maximum per image; a file that is only named costs little
 LEAST_CUT = 10  # minimum characters that remain of a text that is cut
 TOKENS_OF_MESSAGE = 6  # added by providers for role and delimiters
@@ -361,12 +363,23 @@ def message_tokens(message: Message) -> int:
     for call in message.calls:
         tokens += TOKENS_OF_MESSAGE + text_tokens(call.arguments) + text_tokens(call.name)
     for each in message.attachments:
-        tokens += TOKENS_OF_IMAGE if _is_image(each) else 20 + text_tokens(each.path)
+        tokens += TOKENS_OF_IMAGE if _is_image(each) else _file_tokens(message, each)
     if message.native is not None:  # thinking and signatures; includes the text and the names of calls
         tokens = max(tokens, text_tokens(dumps(message.native)))
     if message.state is not None:
         tokens += text_tokens(report_text(message.state))
     return tokens
+
+
+def _file_tokens(message: Message, file: AttachmentRef) -> int:
+    """Return an estimate of the tokens of a file other than an image, if the model reads it: it is counted then."""
+    named = 20 + text_tokens(file.path)
+    if file.mime_type == "application/pdf":
+        return named + min(max(file.size // 40, TOKENS_OF_IMAGE), MOST_FILE_TOKENS)
+    if file.mime_type.startswith(("audio/", "video/")):
+        return named + min(max(file.size // 500, 500), MOST_FILE_TOKENS)
+    is_sent = message.role == "user" and is_text_type(file.mime_type) and file.size <= MAX_TEXT_DOCUMENT
+    return named + file.size // 4 if is_sent else named
 
 
 def texts(messages: Sequence[Message]) -> list[str]:

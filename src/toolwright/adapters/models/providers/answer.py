@@ -14,7 +14,13 @@ from pydantic_core import to_json
 from typing_extensions import TypeIs
 
 from toolwright.adapters.models.providers.provider import Aliases, translate
-from toolwright.adapters.models.providers.transcript import can_be_seen, dump_native, text_of, with_safe_ids
+from toolwright.adapters.models.providers.shown_files import can_be_shown
+from toolwright.adapters.models.providers.transcript import (
+    NOT_SHOWN,
+    dump_native,
+    text_of,
+    with_safe_ids,
+)
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused
 from toolwright.core.json_text import NotJson, parse_json
@@ -270,7 +276,7 @@ class Trial:
 
 
 def _has_extras(message: Message) -> bool:
-    return message.native is not None or any(map(can_be_seen, message.attachments))
+    return message.native is not None or any(map(can_be_shown, message.attachments))
 
 
 def _is_of_content(error: ModelError) -> bool:
@@ -344,4 +350,9 @@ def _is_in(message: Message, texts: Set[str]) -> bool:
         return message.model_call_id in texts
     if any(call.model_call_id in texts for call in message.calls):
         return True
-    return bool(message.content.strip()) and text_of(message) in texts
+    text = text_of(message)
+    with_note = f"{text}\n{NOT_SHOWN}"
+    is_one = text in texts or (
+        bool(message.attachments) and any(each.startswith(with_note) for each in texts)
+    )
+    return bool(message.content.strip()) and is_one

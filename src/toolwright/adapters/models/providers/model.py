@@ -44,6 +44,7 @@ from toolwright.adapters.models.providers.provider import (
     provider_model,
     translate,
 )
+from toolwright.adapters.models.providers.shown_files import ReadableFiles, readable_types
 from toolwright.adapters.models.providers.tools import (
     MOST_REFUSED,
     AnswerForm,
@@ -59,8 +60,6 @@ from toolwright.adapters.models.providers.tools import (
     unchanged_settings,
 )
 from toolwright.adapters.models.providers.transcript import (
-    NOTHING_SHOWN,
-    Pictures,
     Recent,
     Transcript,
     cache_settings,
@@ -247,8 +246,7 @@ class PydanticAIModel(RetryingModel):
         for key in keys_of(native):
             check_key(f"The model {self._name!r}", key)
         self._settings: NativeSettings = {**cache_settings(self._model), **_default_settings(self._model)}
-        self._sees = self._model.profile.get("supports_image_input", True)
-        self._pictures = Pictures()
+        self._files = ReadableFiles(readable_types(self._model))
         self._plain = PlainMessages(self._name)
         self._aliases = Aliases()
         self._offers = ToolOffers(self._model, self._name, self._aliases)
@@ -286,12 +284,12 @@ class PydanticAIModel(RetryingModel):
         return self._model.system in _OFFLINE
 
     async def prepare(self, request: ModelRequest, plain: Set[str] = frozenset()) -> PreparedRequest:
-        """Return the request in the model's form. `plain` are the messages without pictures and reasoning."""
+        """Return the request in the model's form. `plain` are the messages without files and reasoning."""
         with internal_errors("writing a request to the model", *provider_errors()):
             offer = await self._offers.get(request.tools)
             form = self._form(request)
-            pictures = await self._pictures.load(request) if self._sees else NOTHING_SHOWN
-            messages, has_system = self._transcript.convert(request.messages, pictures, plain, request.state)
+            files = await self._files.load(request)
+            messages, has_system = self._transcript.convert(request.messages, files, plain, request.state)
             settings = _settings_for(request, self._settings, offer)
             final = [] if form is None or form.tool is None else [form.tool.native]
             natives = [*offer.natives, *final]

@@ -1,4 +1,4 @@
-"""Transcript of a conversation as pydantic-ai messages, in a form that all providers accept, with its images.
+"""Transcript of a conversation as pydantic-ai messages, in a form that all providers accept, with its files.
 
 Provider-specific parts of an answer (thinking, signatures) are stored as JSON and replayed. Any stored value is sent as
 valid JSON: lone surrogates and numbers that no provider can read are replaced here.
@@ -34,34 +34,21 @@ from pydantic_ai.settings import ModelSettings as NativeSettings
 from pydantic_core import from_json, to_json
 
 from toolwright.adapters.models.providers.provider import Aliases
-from toolwright.core import model
-from toolwright.core.files import PICTURES, longer_side
+from toolwright.adapters.models.providers.shown_files import NO_FILES, NOTHING_SHOWN, Shown, file_key
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, without_surrogates
 from toolwright.core.results import AttachmentRef
 from toolwright.core.schemas.provider_rules import PropertyNames
-from toolwright.core.text import quantity
+from toolwright.core.text import is_text_type, quantity
 from toolwright.core.threads.message import Message, MessageCall, StateReport
 from toolwright.core.threads.state_report import OWN, is_notice, quote_envelopes, report_text
 from toolwright.core.value import changed
 
-LARGEST = 5 * 1024 * 1024 // 4 * 3
-"""Bytes of a picture that every provider accepts: 5 MiB in base64."""
-MOST_PIXELS = 8_000
-"""Pixels of the longer side that every provider accepts."""
-LARGE_PIXELS = 2_000
-MOST_LARGE, MOST_PICTURES, MOST_BYTES = 20, 100, 15 * 1024 * 1024
-"""Pictures in one request, if one of them has more than 2,000 pixels on a side and otherwise; and their bytes."""
-CACHE_BYTES = 64 * 1024 * 1024  # bytes cached between requests
-
-Shown = Mapping[str, Mapping[str, bytes]]
-"""The bytes of the pictures that a request shows, by message and digest."""
-NOTHING_SHOWN: Shown = {}
-NO_PICTURES: Mapping[str, bytes] = {}
 Source = TypeVar("Source")
 Converted = TypeVar("Converted")
 CACHED_MESSAGES = 4096
 LONGEST_CACHED = 16_384
+NOT_SHOWN = "[Not shown here, only named:"
 INBOX_OPENS = "Your inbox has new messages."
 """Sent before a conversation that begins with a message of the inbox: providers need a user's message first."""
 ANSWER_OPENS = "(The conversation begins with your message.)"
@@ -70,94 +57,6 @@ LONGEST_ID = 40
 _BLANKS = {"tool": "(empty result)", "user": "(empty message)"}
 _PARTS = ("", "_instructions", "_messages", "_tool_definitions")
 _PROVIDERS = ("anthropic", "bedrock", "openrouter")
-
-
-class Pictures:
-    """Loads the pictures that a request's messages refer to."""
-
-    def __init__(self) -> None:
-        self._cache: OrderedDict[str, bytes] = OrderedDict()
-        self._size = 0
-
-    async def load(self, request: model.ModelRequest) -> Shown:
-        """Return the pictures that are shown. All others are left out: too large, too many, missing or invalid."""
-        if not any(message.attachments for message in request.messages):
-            return {}
-        contents: dict[str, bytes] = {}
-        images = _images(request.messages)
-        for ref in images:
-            assert ref.digest is not None, "checked by _images"
-            picture = self._cache.pop(ref.digest, None)
-            if picture is None:
-                picture = await _loaded(request, ref)
-                self._size += len(picture or b"")
-            if picture is not None:
-                contents[ref.digest] = self._cache[ref.digest] = picture
-        while self._size > CACHE_BYTES:
-            self._size -= len(self._cache.popitem(last=False)[1])
-        return _newest(request.messages, images, contents)
-
-
-def can_be_seen(ref: AttachmentRef) -> bool:
-    """Return whether the file is a picture that providers accept."""
-    return ref.digest is not None and ref.mime_type in PICTURES and ref.size <= LARGEST
-
-
-def _images(messages: Sequence[Message]) -> list[AttachmentRef]:
-    return list(
-        {
-            ref.digest: ref
-            for message in messages
-            for ref in message.attachments
-            if ref.digest is not None and can_be_seen(ref)
-        }.values()
-    )
-
-
-async def _loaded(request: model.ModelRequest, ref: AttachmentRef) -> bytes | None:
-    """Return the bytes of a picture, or None if they are missing, not a picture of this type, or too large."""
-    content = None if request.load is None else await request.load(ref)
-    if content is None:
-        return None
-    return content if 0 < longer_side(content, ref.mime_type) <= MOST_PIXELS else None
-
-
-def _newest(
-    messages: Sequence[Message], images: Sequence[AttachmentRef], contents: Mapping[str, bytes]
-) -> Shown:
-    """Return the newest pictures that one request can have.
-
-    The oldest ones are left out in groups of half the limit, so that the beginning of the requests rarely changes.
-    """
-    places = [
-        (message.id, ref.digest, len(contents[ref.digest]))
-        for message in messages
-        for ref in message.attachments
-        if ref.digest is not None and ref.digest in contents and can_be_seen(ref)
-    ]
-    sides = [
-        longer_side(contents[ref.digest or ""], ref.mime_type) for ref in images if ref.digest in contents
-    ]
-    is_large = max(sides, default=0) > LARGE_PIXELS
-    most = MOST_LARGE if is_large else MOST_PICTURES
-    first = -(-max(len(places) - most, 0) // (most // 2)) * (most // 2)
-    if sum(size for _, _, size in places[first:]) > MOST_BYTES:
-        first = len(places) - _count_within([size for _, _, size in reversed(places)], MOST_BYTES // 2)
-    shown: dict[str, dict[str, bytes]] = {}
-    for message_id, digest, _ in places[first:]:
-        shown.setdefault(message_id, {})[digest] = contents[digest]
-    return shown
-
-
-def _count_within(sizes: Iterable[int], most: int) -> int:
-    """Return how many of the sizes, from the first one, have a sum of at most `most`; at least 1."""
-    count = total = 0
-    for size in sizes:
-        total += size
-        if total > most and count:
-            break
-        count += 1
-    return count
 
 
 class Recent(Generic[Source, Converted]):
@@ -214,15 +113,15 @@ class Transcript:
     def convert(
         self,
         messages: Iterable[Message],
-        pictures: Shown = NOTHING_SHOWN,
+        files: Shown = NOTHING_SHOWN,
         plain: Set[str] = frozenset(),
         state: StateReport | None = None,
     ) -> tuple[list[ModelMessage], bool]:
         """Return the conversation, and whether it has parts in the role of the system.
 
         All messages between two answers form one request: tool results, messages, then the report of the agent's state.
-        `pictures` are the pictures to show. All files are named. An answer without text and calls is left out. The
-        messages with the ids `plain` have no pictures, and no reasoning.
+        `files` are the files to show. All files are named. An answer without text and calls is left out. The
+        messages with the ids `plain` have no files, and no reasoning.
         """
         converted: list[ModelMessage] = []
         results: list[ModelRequestPart] = []
@@ -233,9 +132,9 @@ class Transcript:
                 prompts.append(_report(message.state))
             if message.role == "assistant" and not message.calls and not message.content.strip():
                 continue
-            shown = pictures.get(message.id, NO_PICTURES) if message.attachments else NO_PICTURES
+            shown = files.get(message.id, NO_FILES) if message.attachments else NO_FILES
             if is_notice(message):
-                prompts += _notice(message, NO_PICTURES if message.id in plain else shown)
+                prompts += _notice(message, NO_FILES if message.id in plain else shown)
                 has_system = True
                 continue
             if plain and message.id in plain:
@@ -267,29 +166,29 @@ class Transcript:
         return self._pieces.get(message) if keep else self._convert(message)
 
     def _convert(
-        self, message: Message, pictures: Mapping[str, bytes] = NO_PICTURES
+        self, message: Message, files: Mapping[str, bytes] = NO_FILES
     ) -> ModelRequestPart | ModelResponse:
         match message.role:
             case "tool":
-                return self._result(message, pictures)
+                return self._result(message, files)
             case "user":
                 if message.id.startswith(OWN) and (quoted := quote_envelopes(message.content)) is not None:
                     message = changed(message, content=quoted)
-                return UserPromptPart(_content(message, pictures), timestamp=message.created_at)
+                return UserPromptPart(_content(message, files), timestamp=message.created_at)
             case "assistant":
                 return self._answer(message)
             case "system":
                 return SystemPromptPart(without_surrogates(message.content), timestamp=message.created_at)
 
-    def _result(self, message: Message, pictures: Mapping[str, bytes]) -> ModelRequestPart:
-        """Return a tool's result as text, with its images."""
+    def _result(self, message: Message, files: Mapping[str, bytes]) -> ModelRequestPart:
+        """Return a tool's result as text, with its files."""
         failed = self._flags_errors and message.status == "error"
         names = self._names.get(message.tool_name or "")
         if names is not None and message.status == "error":
             message = changed(message, content=names.with_model_names(message.content))
         return ToolReturnPart(
             tool_name=self._aliases.wire(message.tool_name or "tool"),
-            content=_content(message, pictures),
+            content=_content(message, files),
             tool_call_id=message.model_call_id or message.call_id or message.id,
             timestamp=message.created_at,
             outcome="failed" if failed else "success",
@@ -314,9 +213,9 @@ class Transcript:
         return call if names is None else changed(call, arguments=names.wire(call.arguments))
 
 
-def _notice(message: Message, pictures: Mapping[str, bytes]) -> list[ModelRequestPart]:
-    """Return a message of the inbox in the role of the system, which no caller can write, and its pictures."""
-    content = _content(message, pictures)
+def _notice(message: Message, files: Mapping[str, bytes]) -> list[ModelRequestPart]:
+    """Return a message of the inbox in the role of the system, which no caller can write, and its files."""
+    content = _content(message, files)
     if isinstance(content, str):
         return [SystemPromptPart(content, timestamp=message.created_at)]
     text, *shown = content
@@ -383,21 +282,29 @@ def text_of(message: Message) -> str:
     content = without_surrogates(message.content)
     if not message.attachments:
         return content if content.strip() else _BLANKS.get(message.role, content)
-    file_notes = "\n".join(
-        f"[File {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')})]" for ref in message.attachments
-    )
+    file_notes = "\n".join(f"[{_named(ref)}]" for ref in message.attachments)
     return f"{content}\n{file_notes}" if content else file_notes
 
 
-def _content(message: Message, pictures: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
-    """Return the message's text, and the files that are shown."""
+def _named(ref: AttachmentRef) -> str:
+    return f"File {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')})"
+
+
+def _content(message: Message, files: Mapping[str, bytes]) -> str | list[str | BinaryContent]:
+    """Return the message's text, and the files that are shown. A line tells which of the others cannot be read here."""
     text = text_of(message)
-    images = [
-        BinaryContent(pictures[ref.digest], media_type=ref.mime_type)
-        for ref in message.attachments
-        if ref.digest is not None and ref.digest in pictures and can_be_seen(ref)
-    ]
-    return [text, *images] if images else text
+    shown = [ref for ref in message.attachments if file_key(ref) in files]
+    hidden = [ref.path for ref in message.attachments if ref not in shown]
+    if hidden:
+        text = f"{text}\n{NOT_SHOWN} {', '.join(hidden)}]"
+    parts: list[str | BinaryContent] = []
+    for ref in shown:
+        content = files[file_key(ref)]
+        if is_text_type(ref.mime_type):
+            parts.append(f"[Content of {ref.path}]\n{content.decode()}")
+        else:
+            parts.append(BinaryContent(content, media_type=ref.mime_type))
+    return [text, *parts] if parts else text
 
 
 def _text(message: Message) -> list[ModelResponsePart]:

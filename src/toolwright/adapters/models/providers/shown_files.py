@@ -1,0 +1,172 @@
+"""Files that a request shows a model: loaded, checked, and the newest of them, by the types that the model reads."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from pydantic_ai.models import Model
+
+from toolwright.core import model
+from toolwright.core.files import PICTURES, longer_side
+from toolwright.core.limits import MAX_TEXT_DOCUMENT
+from toolwright.core.results import AttachmentRef
+from toolwright.core.text import is_text_type
+from toolwright.core.threads.message import Message
+from toolwright.core.threads.state_report import is_notice
+
+LARGEST = 5 * 1024 * 1024 // 4 * 3
+"""Bytes of a picture that every provider accepts: 5 MiB in base64."""
+MOST_PIXELS = 8_000
+"""Pixels of the longer side that every provider accepts."""
+LARGE_PIXELS = 2_000
+MOST_LARGE, MOST_PICTURES, MOST_BYTES = 20, 100, 15 * 1024 * 1024
+"""Pictures in one request, if one of them has more than 2,000 pixels on a side and otherwise; and their bytes."""
+CACHE_BYTES = 64 * 1024 * 1024  # bytes cached between requests
+LARGEST_FILE = 10 * 1024 * 1024
+"""Bytes of a document, a sound or a video that is sent."""
+PDF = "application/pdf"
+SOUNDS = frozenset({"audio/wav", "audio/mpeg"})
+MORE_SOUNDS = frozenset({"audio/ogg", "audio/flac", "audio/aac", "audio/aiff"})
+"""Sounds that models of Google read too."""
+VIDEOS = frozenset({"video/mp4", "video/webm", "video/quicktime", "video/mpeg"})
+SHOWN_TYPES = frozenset({*PICTURES, PDF, *SOUNDS, *MORE_SOUNDS, *VIDEOS})
+
+Shown = Mapping[str, Mapping[str, bytes]]
+"""The bytes of the files that a request shows, by message, digest and type."""
+NOTHING_SHOWN: Shown = {}
+NO_FILES: Mapping[str, bytes] = {}
+
+
+class ReadableFiles:
+    """Loads the files of a request that the model can read: those of these types, and people's text documents."""
+
+    def __init__(self, types: Set[str]) -> None:
+        self._types = types
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+
+    async def load(self, request: model.ModelRequest) -> Shown:
+        """Return the files that are shown. All others are left out: too large, too many, missing or invalid."""
+        if not any(message.attachments for message in request.messages):
+            return {}
+        contents: dict[str, bytes] = {}
+        files = self._files(request.messages)
+        for key, ref in files.items():
+            content = self._cache.pop(key, None)
+            if content is None:
+                content = await _loaded(request, ref)
+                self._size += len(content or b"")
+            if content is not None:
+                contents[key] = self._cache[key] = content
+        while self._size > CACHE_BYTES:
+            self._size -= len(self._cache.popitem(last=False)[1])
+        return _newest(request.messages, files, contents)
+
+    def _files(self, messages: Sequence[Message]) -> Mapping[str, AttachmentRef]:
+        return {
+            file_key(ref): ref
+            for message in messages
+            for ref in message.attachments
+            if ref.digest is not None and (self._can_read(ref) or is_persons_text(message, ref))
+        }
+
+    def _can_read(self, ref: AttachmentRef) -> bool:
+        return ref.mime_type in self._types and ref.size <= (
+            LARGEST if ref.mime_type in PICTURES else LARGEST_FILE
+        )
+
+
+def readable_types(native: Model) -> frozenset[str]:
+    """Return the types of files that the model reads, by its profile."""
+    profile, types = native.profile, set[str]()
+    if profile.get("supports_image_input", True):
+        types |= PICTURES.keys()
+    documents = profile.get("supported_document_media_types")
+    if profile.get("supports_document_input", True) and (documents is None or PDF in documents):
+        types.add(PDF)
+    if profile.get("supports_audio_file_input", True):
+        types |= SOUNDS | MORE_SOUNDS if native.system.startswith("google") else SOUNDS
+    if profile.get("supports_video_input", True):
+        types |= VIDEOS
+    return frozenset(types)
+
+
+def can_be_shown(ref: AttachmentRef) -> bool:
+    """Return whether some model is shown such a file."""
+    return ref.digest is not None and (ref.mime_type in SHOWN_TYPES or is_text_type(ref.mime_type))
+
+
+def is_persons_text(message: Message, ref: AttachmentRef) -> bool:
+    """Return whether the file is a text document of a person's message. A tool returns text as its result instead."""
+    return (
+        message.role == "user"
+        and not is_notice(message)
+        and is_text_type(ref.mime_type)
+        and ref.size <= MAX_TEXT_DOCUMENT
+    )
+
+
+def file_key(ref: AttachmentRef) -> str:
+    """Return the key of a file among those that a request shows."""
+    return f"{ref.digest} {ref.mime_type}"
+
+
+async def _loaded(request: model.ModelRequest, ref: AttachmentRef) -> bytes | None:
+    """Return the bytes of a file, or None if they are missing, not of this type, or a picture that is too large."""
+    content = None if request.load is None else await request.load(ref)
+    if content is None:
+        return None
+    if ref.mime_type in PICTURES:
+        return content if 0 < longer_side(content, ref.mime_type) <= MOST_PIXELS else None
+    if ref.mime_type == PDF:
+        return content if content.startswith(b"%PDF-") else None
+    if is_text_type(ref.mime_type):
+        return content if content and _is_utf8(content) else None
+    return content or None
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content
+
+
+def _newest(
+    messages: Sequence[Message], files: Mapping[str, AttachmentRef], contents: Mapping[str, bytes]
+) -> Shown:
+    """Return the newest files that one request can have.
+
+    The oldest ones are left out in groups of half the limit, so that the beginning of the requests rarely changes.
+    """
+    places = [
+        (message.id, file_key(ref), len(contents[file_key(ref)]))
+        for message in messages
+        for ref in message.attachments
+        if file_key(ref) in contents and (not is_text_type(ref.mime_type) or is_persons_text(message, ref))
+    ]
+    sides = [
+        longer_side(content, files[key].mime_type)
+        for key, content in contents.items()
+        if files[key].mime_type in PICTURES
+    ]
+    is_large = max(sides, default=0) > LARGE_PIXELS
+    most = MOST_LARGE if is_large else MOST_PICTURES
+    first = -(-max(len(places) - most, 0) // (most // 2)) * (most // 2)
+    if sum(size for _, _, size in places[first:]) > MOST_BYTES:
+        first = len(places) - _count_within([size for _, _, size in reversed(places)], MOST_BYTES // 2)
+    shown: dict[str, dict[str, bytes]] = {}
+    for message_id, key, _ in places[first:]:
+        shown.setdefault(message_id, {})[key] = contents[key]
+    return shown
+
+
+def _count_within(sizes: Iterable[int], most: int) -> int:
+    """Return how many of the sizes, from the first one, have a sum of at most `most`; at least 1."""
+    count = total = 0
+    for size in sizes:
+        total += size
+        if total > most and count:
+            break
+        count += 1
+    return count
