@@ -628,3 +628,31 @@ async def test_so_many_summaries_are_written_kept_and_put_off_at_once_and_no_mor
     assert await kept.now(("quiet_0", "", ""), order_of(writer), ask) is not None  # its pause was forgotten
     assert len(writer.requests) == before + 1
     await kept.close()
+
+
+class Hiding(tw.Hooks):
+    """Hides an address in each request, also in those for summaries."""
+
+    def __init__(self) -> None:
+        self.purposes: set[str] = set()
+
+    async def before_model(self, event: tw.BeforeModel, /) -> ModelRequest:
+        self.purposes.add(event.purpose)
+        messages = [
+            changed(each, content=each.content.replace("ann@x.org", "[hidden]"))
+            for each in event.request.messages
+        ]
+        return changed(event.request, messages=tuple(messages))
+
+
+async def test_hooks_see_the_requests_for_summaries_too() -> None:
+    model, writer, hook = Narrow(echo, limit=BUDGET), Writer(), Hiding()
+    options = {**policy(summarize_with=writer), "hooks": [hook]}
+    async with running(model, prompt_options=options) as rig:
+        long = Long(rig, model)
+        while not writer.requests:
+            await long.say(f"ann@x.org {LINE}")
+        assert hook.purposes == {"answer", "summary"}
+        written = [each.content for request in writer.requests for each in request.messages]
+        assert "[hidden]" in str(written)
+        assert "ann@x.org" not in str(written)

@@ -201,6 +201,8 @@ class ModelAnswers:
                 compacted = frame.sent is not None and frame.sent.compaction > 0
                 sent = request if active.form is None else formed(context, request)
                 if active.hooks is not None and active.hooks.before_model:
+                    record(changes, context.summary_verdicts)
+                    context.summary_verdicts = []
                     sent = await self._before_model(context, frame, changes, sent)
                 response = await self._answer(context, model, sent, stream, compacted=compacted)
                 if (attempt > 1 or frame.is_over) and response is not None:
@@ -243,16 +245,17 @@ class ModelAnswers:
         return verdict
 
     async def _summarizing(
-        self, context: RunContext | None, model: Model, request: ModelRequest
+        self, context: RunContext, is_awaited: bool, model: Model, request: ModelRequest
     ) -> ModelResponse | None:
-        """Return the answer of a model that writes a summary, within the time of the run that waits for it, if any.
+        """Return the answer of a model that writes a summary, within the time of the run if the run waits for it.
 
-        Within a run the hooks of its agent see the request as well.
+        The hooks of the run's agent see the request as well.
         """
-        hooks = None if context is None else context.active.hooks
-        if context is not None and hooks is not None and hooks.before_model:
-            request, _ = await self._hooks.before_model(context, request, "summary")
-        return await self._answer(context, model, request, None)
+        hooks = context.active.hooks
+        if hooks is not None and hooks.before_model:
+            request, rows = await self._hooks.before_model(context, request, "summary")
+            context.summary_verdicts += rows
+        return await self._answer(context if is_awaited else None, model, request, None)
 
     async def ask_beside(
         self, context: RunContext, request: ModelRequest, model: object = None

@@ -373,10 +373,10 @@ class ContextWindows:
                 base, trace = (fitting.row.cut, fitting.row.summary), context.trace
                 if trace is not None:
                     order = replace(order, model=trace.summarizer(order.model))
-                self.summaries.start(key, base, order, partial(ask, None))
+                self.summaries.start(key, base, order, partial(ask, context, False))
                 return
             if order is not None:
-                asking = partial(ask, context)
+                asking = partial(ask, context, True)
                 summary = await self._waited_for(context, key, self.summaries.now(key, order, asking))
         await fitting.leave_out(covers, summary)
 

@@ -31,7 +31,7 @@ Key: TypeAlias = tuple[str, str, str]
 """A conversation: its thread, the call that contains it, and the side that reads it."""
 Base: TypeAlias = tuple[int, str | None]
 """Base of a summary: the position up to which the conversation is left out, and the previous summary."""
-AskWithin: TypeAlias = Callable[[RunContext | None, Model, ModelRequest], Awaitable[ModelResponse | None]]
+AskWithin: TypeAlias = Callable[[RunContext, bool, Model, ModelRequest], Awaitable[ModelResponse | None]]
 """Sends a request to a model, within the time of that run. None if the run was cancelled in the meantime."""
 Ask: TypeAlias = Callable[[Model, ModelRequest], Awaitable[ModelResponse | None]]
 """The same as `AskWithin`, bound to a run or to none."""
