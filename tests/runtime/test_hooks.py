@@ -11,7 +11,7 @@ from tests.kit import DONE, Watched, add, call, calls, hang, until
 from tests.runtime.solving import DONE as SOLVED
 from tests.runtime.solving import greet, greeting, said, solved
 from tests.runtime.test_app_calls import ended, result_of
-from toolwright.core.errors import DefinitionError, InvalidRequest
+from toolwright.core.errors import AlreadyOver, DefinitionError, InvalidRequest
 from toolwright.core.hooks import HookVerdict
 from toolwright.core.model import ModelRequest, ModelResponse
 from toolwright.runtime.runtime import Runtime
@@ -797,3 +797,64 @@ async def test_the_end_of_a_run_is_asked_about_once_if_nothing_happens() -> None
         await motor.run_until_idle()
         await motor.run_timers()
         assert asked == ["completed"]
+
+
+async def test_an_answer_that_is_sent_back_after_it_was_shown_is_void() -> None:
+    was_shown = asyncio.Event()
+
+    class Late(Polite):
+        async def after_model(self, event: tw.AfterModel, /) -> ModelResponse | tw.ModelRetry | None:
+            await was_shown.wait()
+            return await super().after_model(event)
+
+    model = Watched([{"text": "damn it all"}, DONE])
+    events: list[tw.RunEvent] = []
+    async with tw.stream(agent_with(Late(), model=model), "Go") as stream:
+        async for event in stream:
+            events.append(event)
+            if isinstance(event, tw.TextDelta):
+                was_shown.set()
+    texts = [each for each in events if isinstance(each, tw.TextReset | tw.TextDelta)]
+    assert texts[:2] == [tw.TextDelta("damn it all"), tw.TextReset()]
+    assert shown(events) == "All done."
+
+
+async def test_a_hook_sees_results_without_secrets_and_its_own_are_redacted() -> None:
+    seen: list[object] = []
+
+    class Looking(tw.Hooks):
+        def after_call(self, event: tw.AfterCall, /) -> tw.ToolResult:
+            seen.append(event.result.result)
+            return tw.ToolResult.ok("again s3cret-value")
+
+    @tw.tool(description="Tells.", variables=[tw.Variable("token", type="secret")])
+    async def tell(state: tw.ThreadState) -> str:
+        return f"it is {await state.env('token')}"
+
+    model = Watched([call("tell"), DONE])
+    agent = agent_with(Looking(), model=model, tools=[tell], env={"token": "s3cret-value"})
+    result, _ = await ran(agent)
+    [answer] = [each for each in result.messages if each.role == "tool"]
+    assert "s3cret" not in str(seen)
+    assert "s3cret" not in answer.content
+    assert "s3cret" not in str(model.requests[1].messages)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "refused", "approved"])
+async def test_a_run_that_waits_for_the_approval_of_a_hook_ends_as_with_any_approval(how: str) -> None:
+    async with runtime(tw.App(agents=[one_call(Guard(tw.Ask()))])) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.threads.send(thread.id, "Go")
+        await rt.runs.wait_for_input(run.id)
+        [waiting] = await rt.calls.list(status=["waiting"])
+        if how == "cancelled":
+            await rt.runs.cancel(run.id)
+        else:
+            await rt.calls.submit(run.id, waiting.id, {"approved": how == "approved"})
+        over = await rt.runs.wait(run.id)
+        assert over.status == ("cancelled" if how == "cancelled" else "completed")
+        with pytest.raises(AlreadyOver):
+            await rt.calls.submit(run.id, waiting.id, {"approved": True})
+        [answer] = [each for each in await rt.threads.messages(thread.id) if each.role == "tool"]
+        assert (answer.content == "3") is (how == "approved")
+        assert [each.ruling for each in await rt.runs.verdicts(run.id)] == ["asked"]
