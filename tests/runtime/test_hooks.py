@@ -858,3 +858,21 @@ async def test_a_run_that_waits_for_the_approval_of_a_hook_ends_as_with_any_appr
         [answer] = [each for each in await rt.threads.messages(thread.id) if each.role == "tool"]
         assert (answer.content == "3") is (how == "approved")
         assert [each.ruling for each in await rt.runs.verdicts(run.id)] == ["asked"]
+
+
+async def test_a_result_that_is_submitted_to_a_call_of_a_handler_is_judged() -> None:
+    @tw.tool(description="Asks outside.")
+    async def caller(state: tw.ThreadState) -> str:
+        done = await state.invoke_tool("outside", {"question": "?"})
+        return str(done.result)
+
+    model = Watched([call("caller"), DONE])
+    agent = agent_with(Hiding(), model=model, tools=[caller, outside])
+    async with runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.threads.send(thread.id, "Go")
+        [waiting] = await until(lambda: rt.calls.list(status=["waiting"]))
+        await rt.calls.submit(run.id, waiting.id, "42")
+        assert (await rt.runs.wait(run.id)).output == "Done."
+        assert ((await rt.calls.get(waiting.id)).result or {})["result"] == "about 42"
+        assert model.requests[1].messages[-1].content == "about about 42"

@@ -238,7 +238,7 @@ class Runtime(Carried):
         tools = handler_tools(Sampling(self._model_answers).answer)
 
         def handler_calls(do: Do) -> Invoke:
-            return HandlerCalls(do, outcomes, settler, nested, self._whole, tools, decider).invoke
+            return HandlerCalls(do, outcomes, settler, nested, self._whole, tools, decider, hooks).invoke
 
         actions = Actions(
             planner,

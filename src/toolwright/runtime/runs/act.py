@@ -162,7 +162,9 @@ class Actions:
             case StartCall():
                 await self._start(context, action.call)
             case DeliverResult():
-                checked = await self._hooks.result(context, action.call, self._invoke)
+                checked = await self._hooks.result(
+                    context, action.call, self._executor.state(context, action.call, self._invoke)
+                )
                 await context.commit(partial(self._outcomes.delivered, context, action.call, checked))
             case RecoverCalls():
                 await self._recover(context, action.calls)

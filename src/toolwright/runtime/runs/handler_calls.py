@@ -21,6 +21,7 @@ from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.files import WholeResults
 from toolwright.runtime.model.answer import requested_call
 from toolwright.runtime.runs.act import CANCELLED, Do
+from toolwright.runtime.runs.hook_actions import HookActions
 from toolwright.runtime.runs.loop import Action, LeavePrompt, WaitForCalls, next_in_conversation
 from toolwright.runtime.runs.outcomes import Outcomes
 from toolwright.runtime.state.state import RunState
@@ -40,8 +41,10 @@ class HandlerCalls:
         whole: WholeResults,
         handler_tools: Mapping[str, Tool],
         decider: CallDecider,
+        hooks: HookActions,
     ) -> None:
         self._decider = decider
+        self._hooks = hooks
         self._do = do
         self._outcomes = outcomes
         self._settler = settler
@@ -101,6 +104,8 @@ class HandlerCalls:
             context.prepared.pop(call_id, None)
             self._settler.forget(frame.calls)
         call = frame.calls[call_id]
+        if tools is None and context.active.hooks is not None and context.active.hooks.after_call:
+            call = await self._hooks.nested_result(context, call, state)
         result = self._settler.result_of(context, call)
         return call, await context.retry_until_available(lambda: self._whole.of(call.thread_id, result))
 

@@ -5,8 +5,10 @@ from itertools import takewhile
 
 from toolwright.core.errors import HookFailed
 from toolwright.core.journal.agent_effects import DropTimer
+from toolwright.core.journal.child_effects import change_call
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Finish, Result
+from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
@@ -17,9 +19,9 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.hooks import HookRunner, SentBack, record
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.outcomes import Outcomes
-from toolwright.runtime.state.state import Invoke
+from toolwright.runtime.state.state import RunState
 from toolwright.runtime.timers import AFTER_RUN
-from toolwright.wire.result import result_from_json
+from toolwright.wire.result import result_from_json, result_to_json
 
 
 class HookActions:
@@ -96,14 +98,34 @@ class HookActions:
         waiting = [each for each in frame.unanswered() if each.status == "created"]
         return [*takewhile(lambda each: can_run_concurrently(tools.get(each.name)), waiting)] or [call]
 
-    async def result(self, context: RunContext, call: Call, invoke: Invoke) -> HandlerOutcome | None:
+    async def result(self, context: RunContext, call: Call, state: RunState) -> HandlerOutcome | None:
         """Return the result of a call settled elsewhere with the verdicts of hooks, or None if none is asked."""
         hooks, tool = context.active.hooks, context.active.by_name.get(call.name)
         is_asked = hooks is not None and bool(hooks.after_call) and not context.frame.tools
         if not is_asked or tool is None or call.result is None or call.approval == "asked":
             return None  # a call that was not approved has not started
-        ran = HandlerOutcome(result_from_json(call.result), self._executor.state(context, call, invoke))
+        ran = HandlerOutcome(result_from_json(call.result), state)
         return await self._executor.with_verdicts(context, call, tool, ran)
+
+    async def nested_result(self, context: RunContext, call: Call, state: RunState) -> Call:
+        """Return the call of a handler with its result as hooks have changed it, if it was submitted from elsewhere.
+
+        A handler that runs again after a crash reads a changed result, which is not changed once more.
+        """
+        if call.status != "resolved":
+            return call
+        rows = await context.retry_until_available(lambda: self._store.verdicts(context.run.id))
+        if any(each.call_id == call.id and each.point == "after_call" for each in rows):
+            return call
+        checked = await self.result(context, call, state)
+        if checked is None or not isinstance(checked.outcome, ToolResult) or not checked.rows:
+            return call
+        state.execution.failed = checked.state.execution.failed
+        changes, after = Changes(), changed(call, result=result_to_json(checked.outcome))
+        record(changes, checked.rows)
+        changes.effects += (change_call(after, "result"),)
+        await context.write(Result, changes, context.run)
+        return after
 
     async def tell_end(self, context: RunContext, new_id: Callable[[str], str]) -> None:
         """Ask about a run that has ended here, and drop the timer that makes up for a process that dies."""
