@@ -1,5 +1,6 @@
 """Approval settings of tools, in Python and as JSON, and calls that no one can approve."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.config import read_servers
 from toolwright.core.mcp.listing import read_tool
+from toolwright.core.state.memory import MemoryState
 from toolwright.core.threads.approval import Terms, terms_from_json, terms_to_json, unanswered
 from toolwright.core.tools.approval import approval_from_json
 from toolwright.core.tools.mcp import McpServer
@@ -85,7 +87,15 @@ def of_a_name(*, amount: int) -> bool:
     return amount > 10
 
 
-@pytest.mark.parametrize("when", [of_nothing, of_two, of_a_name])
+def of_three(arguments: JSONObject, state: tw.ThreadState, least: int) -> bool:
+    return len(arguments) > least
+
+
+def of_a_named_state(arguments: JSONObject, *, state: tw.ThreadState) -> bool:
+    return bool(arguments) and state.deps is None
+
+
+@pytest.mark.parametrize("when", [of_nothing, of_two, of_a_name, of_three, of_a_named_state])
 def test_a_function_that_does_not_take_the_arguments_is_refused_where_it_is_given(when: Any) -> None:
     with pytest.raises(DefinitionError, match="when must accept one parameter, a dict"):
         counting(when)
@@ -174,6 +184,28 @@ async def test_outside_a_run_nothing_is_asked_and_nothing_is_called() -> None:
     result = await tw.Toolset([counting(True)]).call("count", {"n": 1})
     assert (result.status, result.error_code) == ("error", "approval_required")
     assert result.error == "Tool 'count' needs an approval, and only a run can wait for it."
+
+
+class Rule:
+    def applies(self, arguments: JSONObject, state: tw.ThreadState[int]) -> bool:
+        return over(arguments, state)
+
+
+def over(arguments: JSONObject, state: tw.ThreadState[int]) -> bool:
+    return int(str(arguments["n"])) > state.deps
+
+
+async def over_later(arguments: JSONObject, state: tw.ThreadState[int]) -> bool:
+    return over(arguments, state)
+
+
+@pytest.mark.parametrize("when", [over, over_later, Rule().applies, partial(over)])
+async def test_a_second_parameter_of_the_function_is_the_state_of_the_call(when: Any) -> None:
+    assert tw.Approval(when=when).asks_state
+    assert not tw.Approval(when=of_one_and_more).asks_state
+    tools = tw.Toolset([counting(when)])
+    state = MemoryState(deps=5)
+    assert [(await tools.call("count", {"n": n}, state)).status for n in (5, 6)] == ["success", "error"]
 
 
 async def test_an_argument_that_a_call_omits_is_not_among_those_of_the_function() -> None:

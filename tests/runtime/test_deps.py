@@ -12,7 +12,7 @@ import toolwright as tw
 from tests import journals
 from tests.kit import Watched, call, calls, hanging, raising, until
 from toolwright.core.errors import InvalidRequest, ModelError, OtherDeps
-from toolwright.core.json_value import plain
+from toolwright.core.json_value import JSONObject, plain
 from toolwright.core.limits import MAX_DEPS
 from toolwright.core.model import ModelRequest
 from toolwright.core.threads.run import Run
@@ -156,6 +156,52 @@ async def test_the_instance_is_one_per_run_and_never_the_callers() -> None:
         result = await tw.run(agent, "Go", deps=given)
         assert said(result) == [1, 2]
     assert given.notes == []
+
+
+def above(arguments: JSONObject, state: tw.ThreadState[Customer]) -> bool:
+    return int(str(arguments["amount"])) > state.deps.id
+
+
+async def above_later(arguments: JSONObject, state: tw.ThreadState[Customer]) -> bool:
+    return above(arguments, state)
+
+
+async def writes(arguments: JSONObject, state: tw.ThreadState[Customer]) -> bool:
+    state.emit("asked", {})
+    return False
+
+
+@pytest.mark.parametrize(
+    ("when", "asked"), [(above, ["500", "200"]), (above_later, ["500", "200"]), (writes, ["5", "500", "200"])]
+)
+@pytest.mark.one_journal
+async def test_a_function_that_says_which_calls_need_an_approval_reads_it(
+    when: Any, asked: list[str]
+) -> None:
+    @tw.tool(requires_approval=tw.Approval(when=when))
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    @tw.tool
+    async def relay(state: tw.ThreadState) -> str:
+        """Pay by another tool."""
+        return str((await state.invoke_tool("pay", {"amount": 200})).result)
+
+    waited: list[str] = []
+
+    def approve(waiting: tw.CallWaiting) -> bool:
+        arguments: Any = waiting.arguments
+        waited.append(str(arguments["amount"]))
+        return True
+
+    agent = desk(
+        calls(call("pay", amount=5), call("pay", amount=500), "relay"), {"text": "Done."}, tools=[pay, relay]
+    )
+    result = await tw.run(agent, "Go", deps=Customer(id=100), approve=approve)
+    assert {"paid 5", "paid 500", "paid 200"} >= {str(each) for each in said(result)}
+    assert [each.result.status for each in result.calls if each.result] == ["success"] * len(result.calls)
+    assert waited == asked
 
 
 # ── the run that a message starts or joins ──────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from toolwright.core.checks import brief_value, is_number, misfit, takes_one
@@ -13,9 +13,13 @@ from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import OUTSIDE_TIMEOUT
 from toolwright.core.results import ToolResult
+from toolwright.core.state.state import ThreadState
 
-Predicate: TypeAlias = Callable[[JSONObject], "bool | Awaitable[bool]"]
-"""Returns whether a call with these validated arguments needs an approval."""
+Predicate: TypeAlias = (
+    Callable[[JSONObject], "bool | Awaitable[bool]"]
+    | Callable[[JSONObject, ThreadState[Any]], "bool | Awaitable[bool]"]
+)
+"""Returns whether a call with these validated arguments, in a run with this state, needs an approval."""
 Approvers: TypeAlias = Literal["anyone", "service", "person"]
 ROLE = "role:"
 """Prefix of an entry of `by` that names a role of people, instead of a person. No id can begin with it."""
@@ -36,7 +40,8 @@ class Approval:
     """The approval that a tool's calls require before they start. Raises `DefinitionError` if it is invalid.
 
     `when` gets the validated arguments and returns whether this call needs approval. Without it every call does. An
-    argument that the model omits is not among them, even if it has a default. `when` can be async; an exception or a
+    argument that the model omits is not among them, even if it has a default. A second parameter `state` gets the
+    run's `ThreadState`, which only reads, for example `state.deps`. `when` can be async; an exception or a
     duration of more than 30 seconds counts as yes. `by` is who may answer: `anyone` who may submit the
     result of such a call (D24), only a `service`, only a `person` who can see the call, or the persons with these ids
     or external ids, or with these roles: `role:finance` is everyone whose token has `finance` in its claim of roles.
@@ -51,15 +56,19 @@ class Approval:
     expires_in: float | None = None
     edit: bool = True
     reason: bool = True
+    _asks_state: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.when is not None and not callable(self.when):
             raise DefinitionError(
                 f"An approval's when must be a function of the arguments, not {brief_value(self.when)}."
             )
-        if self.when is not None and not takes_one(self.when):
+        if self.when is not None and _takes_state(self.when):
+            object.__setattr__(self, "_asks_state", True)
+        elif self.when is not None and not takes_one(self.when):
             raise DefinitionError(
-                "An approval's when must accept one parameter, a dict of the arguments, as in lambda arguments: …."
+                "An approval's when must accept one parameter, a dict of the arguments, as in lambda arguments: …, or "
+                "a second one named state."
             )
         fields = {"by": self.by, "not_by": self.not_by, "edit": self.edit, "reason": self.reason}
         for name, message in faults(fields):
@@ -71,6 +80,27 @@ class Approval:
             )
         if not isinstance(self.by, str):
             object.__setattr__(self, "by", tuple(self.by))
+
+    def asks(self, arguments: JSONObject, state: ThreadState[Any] | None) -> "bool | Awaitable[bool]":
+        """Call `when`. Only one that `asks_state` gets the state."""
+        when: Callable[..., bool | Awaitable[bool]] | None = self.when
+        assert when is not None, "without it every call needs approval"
+        return when(arguments, state) if self._asks_state else when(arguments)
+
+    @property
+    def asks_state(self) -> bool:
+        """Return whether `when` has a parameter for the run's state."""
+        return self._asks_state
+
+
+def _takes_state(when: Predicate) -> bool:
+    """Return whether the function accepts the arguments and, as its second parameter, a `state`."""
+    try:
+        signature = inspect.signature(when)
+        names = list(signature.bind(None, None).arguments)
+    except (TypeError, ValueError):  # another number of parameters, or implemented in C, without a signature
+        return False
+    return names[1:] == ["state"]
 
 
 def narrower(one: Approval | None, other: Approval) -> Approval:
@@ -159,13 +189,18 @@ def requirement(declared: object, subject: str) -> Approval | None:
     return approval
 
 
-async def is_needed(approval: Approval, name: str, arguments: JSONObject) -> bool:
-    """Return whether a call of the tool `name` with these arguments needs approval; true if that is unknown."""
+async def is_needed(
+    approval: Approval, name: str, arguments: JSONObject, state: ThreadState[Any] | None
+) -> bool:
+    """Return whether a call of the tool `name` with these arguments needs approval; true if that is unknown.
+
+    `state` is for an approval that `asks_state`.
+    """
     if approval.when is None:
         return True
     try:
         async with asyncio.timeout(OUTSIDE_TIMEOUT):
-            answer = await in_thread_if_large(arguments, approval.when, arguments)
+            answer = await in_thread_if_large(arguments, approval.asks, arguments, state)
             return bool(await answer if inspect.isawaitable(answer) else answer)
     except Exception:  # noqa: BLE001 - the user's function may raise anything
         _log.exception("The approval rule of %r failed, so the call waits for an approval.", name)

@@ -141,7 +141,7 @@ class Tool(Generic[P, R]):
         relation: What a `"prompt"`, `"agent"` or `"mcp"` tool calls. Set by the runtime.
         meta: Meta-properties of a schema tool, which are removed from `parameters` (S1). Default: None.
         requires_approval: Calls that wait for a person's approval before they start: True (all), a function of the
-            arguments, or an `Approval`. Default: None, no calls.
+            arguments (and of the run's `state`), or an `Approval`. Default: None, no calls.
         available: Whether a run can call the tool: a function of its state that returns True or False (see `Dynamic`).
             A tool that is not available is neither sent to the model nor called. Default: None, always.
         signature: The handler's signature, if `tw.tool` made the tool. Any other handler is called as
@@ -511,8 +511,8 @@ def tool(
     The schema comes from the signature, or from `args=Model`; a parameter annotated `ThreadState` is injected.
     Descriptions come from `description=` and `Field(description=…)`, or from a Google docstring. With
     `requires_approval` a call waits for a person's approval before it starts: True for all calls, a function of the
-    arguments that selects calls, or an `Approval` with terms. `available` is a function of the run's state that says
-    whether the run can call the tool (see `Dynamic`). `tenvs=Model` declares values that the thread requires,
+    arguments, and of the run's `state`, that selects calls, or an `Approval` with terms. `available` is a function of
+    the run's state that says whether the run can call the tool (see `Dynamic`). `tenvs=Model` declares values that the thread requires,
     read as `state.tenvs` (S2 §9); `variables` declares values of the env, read as `await state.env(name)` (S0 §3).
     `timeout` is in seconds, None for no limit. `grace` is the number of seconds that the function may continue after
     its run was cancelled. By default it is cancelled immediately, or after 5 seconds if it has read

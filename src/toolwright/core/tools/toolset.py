@@ -174,7 +174,7 @@ class Toolset:
         if missing:
             return missing_variables_error(name, missing)
         approval = prepared.tool.approval
-        if approval is not None and await is_needed(approval, name, prepared.arguments):
+        if approval is not None and await is_needed(approval, name, prepared.arguments, state):
             return needs_approval(name)
         at_once = ends_at_once(self._executors["function"], prepared.tool)
         outcome = await (carry_out if at_once else execute)(self._executors, prepared, state)

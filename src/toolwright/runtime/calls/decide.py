@@ -25,6 +25,7 @@ from toolwright.runtime.calls.variables import missing_for
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.hooks import CallVerdicts, HookRunner
+from toolwright.runtime.state.view import view_of
 from toolwright.wire.event import tool_event
 
 
@@ -106,7 +107,8 @@ class CallDecider:
         with suppress(TimeoutError):
             async with scope:
                 context.abort.within(scope)
-                if not await is_needed(approval, call.name, prepared.arguments):
+                state = await view_of(context, self._hooks.services) if approval.asks_state else None
+                if not await is_needed(approval, call.name, prepared.arguments, state):
                     context.decided[call.id] = "start"
         context.abort.left(scope)
 
