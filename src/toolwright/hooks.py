@@ -27,8 +27,9 @@ from toolwright.core.json_value import JSON, JSONObject, dumps
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.results import ToolResult
 from toolwright.core.schemas.schema_tool import read_schema
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, StateReport
 from toolwright.core.tools.approval import Approval
+from toolwright.core.value import changed
 
 Rules: TypeAlias = Collection[str] | Mapping[str, JSONObject | None]
 """Names of tools, or JSON Schemas of their arguments by name; None is any arguments."""
@@ -149,8 +150,16 @@ class ReplacePatterns(Hooks):
     def _message(self, message: Message) -> Message:
         content = self._text(message.content)
         calls = tuple([replace(each, arguments=self._text(each.arguments)) for each in message.calls])
-        is_same = content == message.content and calls == message.calls
-        return message if is_same else replace(message, content=content, calls=calls)
+        state = self._state(message.state)
+        is_same = content == message.content and calls == message.calls and state is message.state
+        return message if is_same else replace(message, content=content, calls=calls, state=state)
+
+    def _state(self, state: StateReport | None) -> StateReport | None:
+        if state is None:
+            return None
+        before: JSON = {**state.parts}
+        parts = self._value(before)
+        return state if parts is before else changed(state, parts=cast("dict[str, str]", parts))
 
     async def before_model(self, event: BeforeModel, /) -> ModelRequest | None:
         if "requests" not in self._where:
@@ -158,11 +167,11 @@ class ReplacePatterns(Hooks):
         before = event.request
         size = [each.content for each in before.messages]
         messages = await in_thread_if_large(size, lambda: tuple(map(self._message, before.messages)))
-        system = self._text(before.system)
-        is_same = system == before.system and all(
+        system, state = self._text(before.system), self._state(before.state)
+        is_same = (system == before.system and state is before.state) and all(
             new is old for new, old in zip(messages, before.messages, strict=True)
         )
-        return None if is_same else replace(before, messages=messages, system=system)
+        return None if is_same else replace(before, messages=messages, system=system, state=state)
 
     async def after_model(self, event: AfterModel, /) -> ModelResponse | None:
         if "answers" not in self._where:

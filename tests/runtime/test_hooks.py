@@ -14,6 +14,7 @@ from tests.runtime.test_app_calls import ended, result_of
 from toolwright.core.errors import AlreadyOver, DefinitionError, InvalidRequest
 from toolwright.core.hooks import HookVerdict
 from toolwright.core.model import ModelRequest, ModelResponse
+from toolwright.core.threads.message import StateReport
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import by_hand, runtime
 
@@ -231,6 +232,16 @@ def changing(**changes: Any) -> tw.Hooks:  # of a request
             "it added the tool 'x'",
         ),
         (changing(messages=(3,)), "each message must be a Message"),
+        (changing(messages=None), "failed at before_model: "),
+        (changing(tools=None), "failed at before_model: "),
+        (
+            changing(settings={"temperature": 0.5}),
+            "the settings must be ModelSettings, not a value of the type",
+        ),
+        (
+            changing(state=StateReport(agent="a", parts={"x": "y"})),
+            "it changed the state of the request in more than",
+        ),
     ],
 )
 async def test_a_request_is_not_changed_beyond_what_a_hook_may_change(hook: tw.Hooks, message: str) -> None:
@@ -238,6 +249,29 @@ async def test_a_request_is_not_changed_beyond_what_a_hook_may_change(hook: tw.H
     assert (result.status, result.error_code) == ("failed", "hook_failed")
     assert message in (result.error or "")
     assert [each.ruling for each in rows] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text": None}, "The hook 'Changing' failed at after_model: it returned None instead of a text."),
+        ({"calls": ("x",)}, "failed at after_model: it returned usage or calls of an invalid type"),
+        ({"usage": None}, "failed at after_model: it returned usage or calls of an invalid type"),
+    ],
+)
+async def test_an_answer_is_not_changed_to_values_of_other_types(changes: Any, message: str) -> None:
+    class Changing(tw.Hooks):
+        def after_model(self, event: tw.AfterModel, /) -> ModelResponse:
+            return dataclasses.replace(event.answer, **changes)
+
+    class Observing(Changing):
+        on_error = "continue"
+
+    result, _ = await ran(agent_with(Changing()))
+    assert message in (result.error or "")
+    assert result.error_code == "hook_failed"
+    result, rows = await ran(agent_with(Observing()))
+    assert (result.output, [each.ruling for each in rows]) == ("Done.", ["failed"])
 
 
 async def test_a_hook_may_not_leave_a_call_without_its_result() -> None:
@@ -425,6 +459,26 @@ outside = tw.Tool(
     kind="external",
     parameters={"type": "object", "properties": {"question": {"type": "string"}}},
 )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"result": object()}, "it returned a result that is not JSON"),
+        ({"attachments": ("x",)}, "it returned an invalid result"),
+        ({"status": "fine"}, "it returned a result with the status 'fine'"),
+    ],
+)
+async def test_a_result_is_not_changed_to_what_is_none(changes: Any, message: str) -> None:
+    class Changing(tw.Hooks):
+        def after_call(self, event: tw.AfterCall, /) -> tw.ToolResult:
+            return dataclasses.replace(event.result, **changes)
+
+    model = Watched([call("add", a=1, b=2), DONE])
+    result, rows = await ran(agent_with(Changing(), model=model, tools=[add]))
+    assert (result.status, result.error_code) == ("failed", "hook_failed")
+    assert f"The hook 'Changing' failed at after_call: {message}" in (result.error or "")
+    assert [each.ruling for each in rows] == ["failed"]
 
 
 async def test_a_submitted_result_is_judged_before_it_is_delivered_and_replaced_in_its_row() -> None:

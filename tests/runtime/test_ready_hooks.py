@@ -87,6 +87,29 @@ async def test_patterns_are_replaced_in_requests_answers_arguments_and_results()
         assert kept[0].content == "I am ann@x.org"
 
 
+async def test_patterns_are_replaced_in_the_state_that_an_agent_is_shown_and_in_its_earlier_reports() -> None:
+    def instructions(state: tw.ThreadState) -> str:
+        return "Write to ann@x.org."
+
+    hook = tw.hooks.ReplacePatterns({r"\w+@\w+\.\w+": "[e-mail]"}, where=["requests"])
+    model = Watched([call("search", query="x"), DONE])
+    told = tw.Dynamic(instructions, per_step=True)
+    agent = tw.Agent("a", instructions=told, model=model, hooks=[hook], tools=[search])
+    async with runtime(tw.App(agents=[agent])) as rt:
+        result, rows = await result_in(rt)
+        first, second = model.requests
+        assert first.state is not None
+        assert first.state.parts == {"instructions": "Write to [e-mail]."}
+        earlier = second.messages[1].state
+        assert earlier is not None
+        assert earlier.parts == first.state.parts
+        assert second.state is None or not second.state.parts  # it has not changed
+        assert (rows[0].details or {})["state"] is True
+        prompts = await rt.sent_prompts.of_run(result.run_id)
+        assert "Write to [e-mail]." in (prompts[0].changing or "")
+        assert "@x" not in str([(each.changing, each.messages) for each in prompts])
+
+
 async def test_a_pattern_that_takes_too_long_fails_the_hook() -> None:
     hook = tw.hooks.ReplacePatterns({r"(?:a|aa)+$": "x"}, where=["requests"], seconds=0.01)
     result, _ = await ran(agent_with(hook), "a" * 40 + "!")

@@ -207,7 +207,7 @@ class Hooks:
         """Reject a message before the run reads it. Asked for each message, and for those that join the run."""
 
     def before_model(self, event: BeforeModel, /) -> Maybe[ModelRequest]:
-        """Return a changed request: other messages, `system` text, settings, or fewer tools."""
+        """Return a changed request: other messages, `system` text, texts of `state`, settings, or fewer tools."""
 
     def after_model(self, event: AfterModel, /) -> Maybe[ModelResponse | ModelRetry]:
         """Return a changed answer, or have the model answer again, at most twice in a row."""

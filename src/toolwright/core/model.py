@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from toolwright.core.checks import brief_value
-from toolwright.core.errors import DefinitionError
+from toolwright.core.errors import DefinitionError, ModelError
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.results import AttachmentRef, ToolResult
+from toolwright.core.text import brief
 from toolwright.core.threads.message import Message, StateReport
 from toolwright.core.threads.run import CutReason, Usage
-from toolwright.core.value import Value, field
+from toolwright.core.value import Value, changed, field
 
 EXAMPLE_MODEL = "openai:gpt-6.1-terra"
 SMALL_MODEL = "openai:gpt-6-luna"  # cheaper, for summaries
@@ -26,6 +27,7 @@ EXAMPLE_MODELS = (
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 Reasoning: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"] | bool | None
 """Effort of a model's reasoning: a level, True (the model decides), False (as little as possible), None (not sent)."""
+MOST_WORDS = 200  # maximum characters of the model name and finish reason in an answer
 Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
 _CUTS: Mapping[str, CutReason] = {
     "length": "max_tokens",
@@ -244,3 +246,33 @@ def check_model(whose: str, model: object, example: str = EXAMPLE_MODEL) -> None
         raise DefinitionError(
             f"{whose} has a window that must be a number of tokens, at least 1, or None, not {brief_value(window)}."
         )
+
+
+def checked_response(response: ModelResponse, name: str) -> ModelResponse:
+    """Return the answer of the model `name`, with its model name and finish reason cut to a maximum length.
+
+    Raises `ModelError` if a user-defined model has put values of other types into it.
+    """
+    model, reason = response.model, response.finish_reason
+    texts: list[object] = [response.text, response.reasoning, model, reason or ""]
+    try:
+        usage = response.usage
+        counts: list[object] = [usage.input_tokens, usage.output_tokens]
+        counts += (usage.cache_read_tokens, usage.cache_write_tokens)
+        for call in response.calls:
+            texts += (call.id, call.name, call.arguments)
+    except (AttributeError, TypeError) as error:
+        raise ModelError(f"{name} returned usage or calls of an invalid type: {error}.") from error
+    cost: list[object] = [response.cost or 0]
+    for values, kinds, expected in (
+        (texts, str, "a text"),
+        (counts, int, "a number"),
+        (cost, (int, float), "a cost"),
+    ):
+        for each in values:
+            if not isinstance(each, kinds):
+                raise ModelError(f"{name} returned {brief_value(each)} instead of {expected}.")
+    if len(model) > MOST_WORDS or (reason is not None and len(reason) > MOST_WORDS):
+        reason = None if reason is None else brief(reason, MOST_WORDS)
+        return changed(response, model=brief(model, MOST_WORDS), finish_reason=reason)
+    return response

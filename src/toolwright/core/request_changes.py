@@ -7,15 +7,15 @@ from typing import cast
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.model import NO_SETTINGS, ModelRequest
+from toolwright.core.model import NO_SETTINGS, ModelRequest, ModelSettings
 from toolwright.core.threads.compaction import text_digest
-from toolwright.core.threads.message import Message
+from toolwright.core.threads.message import Message, StateReport
 from toolwright.core.value import changed
 
 FREE = frozenset({"messages", "system", "tools", "settings", "state"})
-"""The fields of a request that a hook may change; of `state` it may only take all away."""
+"""The fields of a request that a hook may change."""
 _NAMED = ", ".join(sorted(FREE))
-OF_MESSAGE = frozenset({"content", "calls", "attachments", "native", "reasoning"})
+OF_MESSAGE = frozenset({"content", "calls", "attachments", "native", "reasoning", "state"})
 """The fields of a message that a hook may change."""
 
 
@@ -30,14 +30,15 @@ def checked(before: ModelRequest, after: ModelRequest) -> ModelRequest:
             raise DefinitionError(f"it changed {name!r} of the request, where only {_NAMED} may change")
     if not isinstance(after.system, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(f"the system text must be text, not {brief_value(after.system)}")
+    if after.settings is not None and not isinstance(after.settings, ModelSettings):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        raise DefinitionError(f"the settings must be ModelSettings, not {brief_value(after.settings)}")
     offered = {id(each) for each in before.tools}
     added = next((each for each in after.tools if id(each) not in offered), None)
     if added is not None:
         raise DefinitionError(
             f"it added the tool {getattr(added, 'name', added)!r}, where tools may only be removed"
         )
-    if after.state is not None and after.state is not before.state:
-        raise DefinitionError("it changed the state of the request, which may only be None")
+    _check_state("the request", before.state, after.state)
     tools = before.tools if len(after.tools) == len(before.tools) else tuple(after.tools)
     return changed(after, messages=_messages(before, after), tools=tools)
 
@@ -63,12 +64,28 @@ def _messages(before: ModelRequest, after: ModelRequest) -> tuple[Message, ...]:
     return tuple(messages)
 
 
+def _check_state(whose: str, before: StateReport | None, after: StateReport | None) -> None:
+    """Raise `DefinitionError` unless the reported state is the same, has other texts of the same parts, or is None."""
+    if after is None or after is before:
+        return
+    if (
+        before is None
+        or not isinstance(after, StateReport)  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        or after.agent != before.agent
+        or list(after.parts) != list(before.parts)
+        or not all(isinstance(each, str) for each in after.parts.values())  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+    ):
+        raise DefinitionError(
+            f"it changed the state of {whose} in more than the texts of its parts; state=None leaves it out"
+        )
+
+
 def _changed_message(original: Message, message: Message) -> Message:
     for name in Message.__struct_fields__:
         if name not in OF_MESSAGE and getattr(original, name) != getattr(message, name):
             raise DefinitionError(
-                f"it changed {name!r} of the message {original.id}, where only its content, the arguments of its calls "
-                "and its attachments may change"
+                f"it changed {name!r} of the message {original.id}, where only its content, the arguments of its "
+                "calls, its attachments and the texts of its state may change"
             )
     if not isinstance(message.content, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(f"the content of a message must be text, not {brief_value(message.content)}")
@@ -79,6 +96,7 @@ def _changed_message(original: Message, message: Message) -> Message:
         )
     if any(each not in original.attachments for each in message.attachments):
         raise DefinitionError(f"it added an attachment to the message {original.id}")
+    _check_state(f"the message {original.id}", original.state, message.state)
     if _part(original, message) == {}:
         return original
     return changed(message, native=None)
@@ -105,14 +123,27 @@ def _part(original: Message, message: Message) -> JSONObject:
         part["arguments"] = [each.arguments for each in message.calls]
     if message.attachments != original.attachments:
         part["attachments"] = [each.path for each in message.attachments]
+    if message.state != original.state:
+        part["state"] = _texts(message.state)
     return part
+
+
+def _texts(state: StateReport | None) -> JSONObject:
+    return {} if state is None else {**state.parts}
+
+
+def with_texts(state: StateReport | None, texts: JSON) -> StateReport | None:
+    """Return the report with these texts of its parts, which are recorded; None without texts."""
+    if state is None or not isinstance(texts, dict) or not texts:
+        return None
+    return changed(state, parts={name: str(text) for name, text in texts.items()})
 
 
 def recorded(before: ModelRequest, after: ModelRequest) -> tuple[JSONObject | None, dict[str, str]]:
     """Return the record of the changed messages, or None, and the texts that it names, by digest.
 
     `messages` maps the ids of changed and added messages to digests, `order` has the ids of all messages if some were
-    added or removed.
+    added or removed. `state` is the digest of the changed texts of the reported state.
     """
     originals = {each.id: each for each in before.messages}
     texts: dict[str, str] = {}
@@ -129,17 +160,24 @@ def recorded(before: ModelRequest, after: ModelRequest) -> tuple[JSONObject | No
     order: list[JSON] = [each.id for each in after.messages]
     if order != [each.id for each in before.messages]:
         record["order"] = order
+    if after.state != before.state:
+        text = dumps(_texts(after.state))
+        record["state"] = digest = text_digest(text)
+        texts[digest] = text
     return record or None, texts
 
 
 def digests_of(change: JSONObject | None) -> Iterable[str]:
     """Return the digests of the texts that a record names."""
-    messages = None if change is None else change.get("messages")
-    return map(str, messages.values()) if isinstance(messages, dict) else ()
+    if change is None:
+        return ()
+    messages, state = change.get("messages"), change.get("state")
+    digests = list(messages.values()) if isinstance(messages, dict) else []
+    return map(str, digests if state is None else [*digests, state])
 
 
 def summary(before: ModelRequest, after: ModelRequest) -> JSONObject:
-    """Return the names of what was changed: `messages`, `instructions`, removed `tools`, `settings`."""
+    """Return the names of what was changed: `messages`, `instructions`, removed `tools`, `settings`, `state`."""
     was, now = {id(each) for each in before.messages}, {each.id for each in after.messages}
     changed_ids = [each.id for each in after.messages if id(each) not in was]
     removed_ids = [each.id for each in before.messages if each.id not in now]
@@ -151,6 +189,7 @@ def summary(before: ModelRequest, after: ModelRequest) -> JSONObject:
         "instructions": after.system != before.system,
         "tools": [each.name for each in before.tools if each.name not in kept],
         "settings": settings,
+        "state": after.state != before.state,
     }
     return cast("JSONObject", {name: each for name, each in parts.items() if each})
 
@@ -186,6 +225,14 @@ def rebuilt(
     return rows
 
 
+def rebuilt_state(
+    state: StateReport | None, record: Mapping[str, JSON], texts: Mapping[str, str]
+) -> StateReport | None:
+    """Return the reported state of a request with its recorded change, as far as its texts are known."""
+    text = texts.get(str(record.get("state")))
+    return state if text is None else with_texts(state, json.loads(text))
+
+
 def _with_part(message: Message, part: JSONObject | None) -> Message:
     if part is None:
         return message
@@ -196,4 +243,5 @@ def _with_part(message: Message, part: JSONObject | None) -> Message:
     if isinstance(paths, list):
         attachments = tuple([each for each in attachments if each.path in paths])
     content = str(part.get("content", message.content))
-    return changed(message, content=content, calls=calls, attachments=attachments, native=None)
+    state = with_texts(message.state, part["state"]) if "state" in part else message.state
+    return changed(message, content=content, calls=calls, attachments=attachments, state=state, native=None)

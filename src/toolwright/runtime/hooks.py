@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 
 from toolwright.core.agents.prompt import deep_copy
 from toolwright.core.arguments.signature import can_wait
-from toolwright.core.concurrency import Supervision, is_cancelled
+from toolwright.core.concurrency import Supervision, in_thread_if_large, is_cancelled
 from toolwright.core.env.logs import logger
-from toolwright.core.errors import DefinitionError, HookFailed
+from toolwright.core.errors import DefinitionError, HookFailed, ModelError
 from toolwright.core.hooks import (
     AfterCall,
     AfterModel,
@@ -37,9 +37,9 @@ from toolwright.core.hooks import (
 )
 from toolwright.core.journal.rows import Add
 from toolwright.core.json_value import JSONObject, dumps
-from toolwright.core.model import ModelRequest, ModelResponse
+from toolwright.core.model import ModelRequest, ModelResponse, checked_response
 from toolwright.core.request_changes import checked
-from toolwright.core.results import ToolResult
+from toolwright.core.results import ToolResult, as_result
 from toolwright.core.state.state import Sampled
 from toolwright.core.text import brief, error_text, sentence
 from toolwright.core.threads.call import Call
@@ -131,7 +131,7 @@ class HookRunner:
             if isinstance(verdict, ModelRequest) and verdict is not event.request:
                 try:
                     verdict = checked(event.request, verdict)
-                except DefinitionError as error:
+                except (DefinitionError, TypeError, AttributeError) as error:  # of values of other types
                     asked.failed(hook, error)
                     continue
                 asked.add(hook, "changed")
@@ -152,6 +152,11 @@ class HookRunner:
                 sent = changed(event.answer, text=HELD, native=None) if hook.hold_text else event.answer
                 return SentBack(answer=sent, reason=reason), asked.rows
             if isinstance(verdict, ModelResponse) and verdict is not event.answer:
+                try:
+                    verdict = checked_response(verdict, "it")
+                except ModelError as error:
+                    asked.failed(hook, error)
+                    continue
                 asked.add(hook, "changed")
                 event = changed(event, answer=_as_own(context, event.answer, verdict))
         return event.answer, asked.rows
@@ -210,8 +215,12 @@ class HookRunner:
         for hook in asked.hooks:
             verdict = await asked.ask(hook, event)
             if isinstance(verdict, ToolResult) and verdict is not event.result:
+                given = await in_thread_if_large(verdict.result, as_result, verdict)
+                if given.status != verdict.status:  # it is none, and `given` says why
+                    asked.failed(hook, DefinitionError((given.error or "").replace("The tool", "it", 1)))
+                    continue
                 asked.add(hook, "changed")
-                event = changed(event, result=await redacted(context.redactor, verdict))
+                event = changed(event, result=await redacted(context.redactor, given))
         return event.result, asked.rows
 
     async def after_run(self, context: RunContext) -> None:

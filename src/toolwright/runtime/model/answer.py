@@ -4,11 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.checks import brief_value
-from toolwright.core.errors import ModelError
 from toolwright.core.limits import CALLS_PER_UNIT
 from toolwright.core.model import ModelCall, ModelResponse
-from toolwright.core.text import brief
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import CORRECTION, MAX_REASONING, SENT_BACK, Message, MessageCall, Sent
@@ -19,7 +16,6 @@ from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 
-MOST_WORDS = 200  # maximum characters of the model name and finish reason in an answer
 _CUT = "cut_"
 """Prefix of the ids of answers that are not whole."""
 MOST_CUT = 2
@@ -65,39 +61,6 @@ def new_call(
         parent_id=parent_id,
         created_at=at,
     )
-
-
-_NUMBER = (int, float)
-
-
-def checked_response(response: ModelResponse, name: str) -> ModelResponse:
-    """Return the answer of the model `name`, with its model name and finish reason cut to a maximum length.
-
-    Raises `ModelError` if a user-defined model has put values of other types into it.
-    """
-    model, reason = response.model, response.finish_reason
-    texts: list[object] = [response.text, response.reasoning, model, reason or ""]
-    try:
-        usage = response.usage
-        counts: list[object] = [usage.input_tokens, usage.output_tokens]
-        counts += (usage.cache_read_tokens, usage.cache_write_tokens)
-        for call in response.calls:
-            texts += (call.id, call.name, call.arguments)
-    except (AttributeError, TypeError) as error:
-        raise ModelError(f"{name} returned usage or calls of an invalid type: {error}.") from error
-    cost: list[object] = [response.cost or 0]
-    for values, kinds, expected in (
-        (texts, str, "a text"),
-        (counts, int, "a number"),
-        (cost, _NUMBER, "a cost"),
-    ):
-        for each in values:
-            if not isinstance(each, kinds):
-                raise ModelError(f"{name} returned {brief_value(each)} instead of {expected}.")
-    if len(model) > MOST_WORDS or (reason is not None and len(reason) > MOST_WORDS):
-        reason = None if reason is None else brief(reason, MOST_WORDS)
-        return changed(response, model=brief(model, MOST_WORDS), finish_reason=reason)
-    return response
 
 
 def calls_of(context: RunContext, response: ModelResponse, step: int, at: datetime) -> list[Call]:

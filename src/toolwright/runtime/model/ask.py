@@ -20,6 +20,7 @@ from toolwright.core.model import (
     ModelRequest,
     ModelResponse,
     ReasoningDelta,
+    checked_response,
 )
 from toolwright.core.ports import Bus, Models
 from toolwright.core.request_changes import summary
@@ -31,7 +32,7 @@ from toolwright.runtime.context.conversation import Frame, RequestParts, as_read
 from toolwright.runtime.context.execution import Cancellation
 from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hooks import HookRunner, SentBack, record
-from toolwright.runtime.model.answer import checked_response, has_called
+from toolwright.runtime.model.answer import has_called
 from toolwright.runtime.model.context_window import (
     MOST_EDITS,
     ContextWindows,

@@ -13,7 +13,7 @@ from toolwright.core.files import fold
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS, PAGE_BYTES, Page, PageLimit
-from toolwright.core.request_changes import digests_of, rebuilt
+from toolwright.core.request_changes import digests_of, rebuilt, rebuilt_state
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import (
@@ -296,6 +296,7 @@ def _filled(
     messages = build()
     if sent.change is not None:
         messages = rebuilt(messages, sent.change, history.texts)
+        prompt = changed(prompt, state=rebuilt_state(prompt.state, sent.change, history.texts))
     tools = history.texts.get(sent.tools, "")
     system = history.texts.get(sent.system, "")
     changing = "" if prompt.state is None else report_text(prompt.state)
