@@ -512,8 +512,9 @@ def tool(
     Descriptions come from `description=` and `Field(description=…)`, or from a Google docstring. With
     `requires_approval` a call waits for a person's approval before it starts: True for all calls, a function of the
     arguments, and of the run's `state`, that selects calls, or an `Approval` with terms. `available` is a function of
-    the run's state that says whether the run can call the tool (see `Dynamic`). `tenvs=Model` declares values that the thread requires,
-    read as `state.tenvs` (S2 §9); `variables` declares values of the env, read as `await state.env(name)` (S0 §3).
+    the run's state that says whether the run can call the tool (see `Dynamic`). `tenvs=Model` declares values that
+    the thread requires, read as `state.tenvs` (S2 §9); `variables` declares values of the env, read as
+    `await state.env(name)` (S0 §3).
     `timeout` is in seconds, None for no limit. `grace` is the number of seconds that the function may continue after
     its run was cancelled. By default it is cancelled immediately, or after 5 seconds if it has read
     `state.execution.abort_signal`. With `lenient` the usual mistakes of models in arguments are converted before the
