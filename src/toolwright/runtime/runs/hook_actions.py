@@ -110,7 +110,7 @@ class HookActions:
     async def nested_result(self, context: RunContext, call: Call, state: RunState) -> Call:
         """Return the call of a handler with its result as hooks have changed it, if it was submitted from elsewhere.
 
-        A handler that runs again after a crash reads a changed result, which is not changed once more.
+        A handler that runs again after a crash reads a changed result, which is not changed again.
         """
         if call.status != "resolved":
             return call
