@@ -1,6 +1,7 @@
 """Instructions and tools that depend on the run: functions of its state, called once in a run or in each step."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from tests.runtime.rig import Rig, running
 from toolwright.core.dependencies import dynamic
 from toolwright.core.errors import DefinitionError
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.compaction import SentText
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.settings import Settings
@@ -73,6 +75,25 @@ async def test_instructions_are_what_a_function_returns_for_the_run() -> None:
         assert [each.system for each in prompts] == ["You help ada."] * 2
         await ran(rig, "helper", thread=run.thread_id)
         assert asked == ["ada", "ada"]  # once in each run
+
+
+async def test_texts_of_functions_and_of_hooks_belong_to_their_thread_and_not_to_all() -> None:
+    class Longer(tw.Hooks):
+        def before_model(self, event: tw.BeforeModel, /) -> tw.model.ModelRequest:
+            return replace(event.request, system=f"{event.request.system} Be brief.")
+
+    def brief(state: tw.ThreadState) -> str:
+        return f"You help {state.user_id}."
+
+    helper = tw.Agent("helper", instructions=brief, model=Watched(), hooks=[Longer()])
+    plain = tw.Agent("plain", instructions="You help.", model=Watched(), hooks=[Longer()])
+    async with running(Watched(), agents=[helper, plain]) as rig:
+        runs = [await ran(rig, "helper", "ada"), await ran(rig, "plain", "ada")]
+        owned = [await rig.store.rows.find(SentText, {"thread_id": each.thread_id}) for each in runs]
+        texts = [{row.text for row in rows} for rows in owned]
+        assert texts == [{"You help ada.", "You help ada. Be brief."}, {"You help. Be brief."}]
+        shared = await rig.store.rows.find(SentText, {"thread_id": ""})
+        assert {each.text for each in shared} == {"You help."}
 
 
 async def test_functions_can_be_async_and_take_dependencies() -> None:

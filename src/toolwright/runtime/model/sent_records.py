@@ -63,7 +63,7 @@ class SentRecords:
         """Record the request as hooks have changed it."""
         assert frame.sent is not None, "the request was recorded before it was changed"
         texts = frame.texts
-        system, tools = self._texts(context, frame, after)
+        system, tools = self._texts(context, frame, after, is_own=after.system != before.system)
         change, parts = recorded(before, after)
         thread_id = context.thread.id
         unknown = [each for each in parts if (thread_id, each) not in self._known]
@@ -71,21 +71,25 @@ class SentRecords:
         frame.texts = (*texts, *frame.texts, *missing)
         frame.sent = changed(frame.sent, system=system, tools=tools, change=change)
 
-    def _texts(self, context: RunContext, frame: Frame, request: ModelRequest) -> tuple[str, str]:
+    def _texts(
+        self, context: RunContext, frame: Frame, request: ModelRequest, *, is_own: bool = False
+    ) -> tuple[str, str]:
+        """Return the digests of the system text, the thread's own if a function or hook made it, and of the tools."""
         tools, tools_digest = self.tools_text(request.tools)
         digests = text_digest(request.system), tools_digest
         agent_id = context.active.agent_id
         # A request brings its own system text, and an agent configured over HTTP can be deleted with all its texts.
         is_shared = is_declared_id(agent_id) and context.thread.agent != REQUESTS.id
         owner = "" if is_shared else context.thread.id
-        texts = {digests[0]: request.system, digests[1]: tools}
+        whose = context.thread.id if is_own or frame.text is not None else owner
+        texts = {(owner, digests[1]): tools, (whose, digests[0]): request.system}
         if frame.text and frame.decided is not None:
-            texts[frame.decided.instructions] = frame.text
+            texts[context.thread.id, frame.decided.instructions] = frame.text
         frame.texts = tuple(
             [
-                SentText(thread_id=owner, digest=digest, text=text)
-                for digest, text in texts.items()
-                if text and (owner, digest) not in self._known
+                SentText(thread_id=each, digest=digest, text=text)
+                for (each, digest), text in texts.items()
+                if text and (each, digest) not in self._known
             ]
         )
         if frame.parts is not None:
