@@ -118,3 +118,36 @@ def test_at_a_terminal_text_is_typed_behind_a_prompt(shell: Shell) -> None:
         os.write(ours, b"\x04")
         assert process.wait(PATIENCE) == 0
     os.close(ours)
+
+
+def test_deps_are_those_of_each_run_and_invalid_ones_are_refused(shell: Shell) -> None:
+    shell.write("app.py", DEPS_APP)
+    done = shell.run("chat", "desk", "--deps", '{"id": 7}', typed="hello\n")
+    assert (done.returncode, "desk  Customer 7." in done.stdout) == (0, True)
+    for given, error in (("[7]", "--deps must be a JSON object."), ('{"id": "x"}', "deps.id")):
+        done = shell.run("chat", "desk", "--deps", given, typed="hello\n")
+        assert (done.returncode != 0, error in done.stdout + done.stderr) == (True, True)
+
+
+DEPS_APP = """
+from pydantic import BaseModel
+
+import toolwright as tw
+from toolwright.testing import FunctionModel
+
+
+class Customer(BaseModel):
+    id: int
+
+
+READ = []
+
+
+def brief(state: tw.ThreadState[Customer]) -> str:
+    READ.append(f"Customer {state.deps.id}.")
+    return READ[-1]
+
+
+model = FunctionModel(lambda messages: {"text": READ[-1]})
+app = tw.App(agents=[tw.Agent("desk", instructions=brief, model=model, deps=Customer)])
+"""

@@ -1,11 +1,13 @@
 """Deps: the value that the caller of a run passes to its tools. It is stored with the run, and typed by the agent."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
 
 import pytest
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator
 from typing_extensions import TypedDict
 
 import toolwright as tw
@@ -438,3 +440,56 @@ async def test_stored_deps_that_the_type_no_longer_accepts_are_an_error_of_the_c
 
 async def _make_stricter(_: object) -> None:
     Checked.stricter = True
+
+
+class Connected(BaseModel, arbitrary_types_allowed=True):
+    client: asyncio.Lock
+
+
+@dataclass
+class Calling:
+    back: Callable[[], None]
+
+
+class Trusted(BaseModel):
+    password: SecretStr
+
+
+@pytest.mark.parametrize(
+    ("declared", "error"),
+    [
+        (Connected, r"deps=Connected cannot be stored: .*tw\.Depends"),
+        (Calling, r"deps=Calling cannot be stored: .*tw\.Depends"),
+        (Trusted, "deps=Trusted has a secret field"),
+        (int, r"deps must be a pydantic model, a dataclass or a TypedDict, .*tw\.Depends"),
+        (Customer(id=7), "deps must be a pydantic model"),
+    ],
+)
+@pytest.mark.one_journal
+def test_a_type_that_cannot_be_stored_is_refused_where_it_is_declared(declared: Any, error: str) -> None:
+    with pytest.raises(tw.errors.DefinitionError, match=error):
+        desk(deps=declared)
+
+
+class Reads(tw.Hooks):
+    """Replaces each result by the deps."""
+
+    def after_call(self, event: tw.AfterCall, /) -> tw.ToolResult:
+        return tw.ToolResult.ok(f"hook {event.state.deps.id}")
+
+
+@pytest.mark.one_journal
+async def test_hooks_and_functions_of_instructions_and_tools_read_it() -> None:
+    model = Watched([call("number"), {"text": "Done."}])
+    agent = tw.Agent(
+        "desk",
+        instructions=lambda state: f"You help {title(state)}.",
+        model=model,
+        tools=[*tw.Toolset([number]).available(lambda state: state.deps.id == 7)],
+        deps=Customer,
+        hooks=[Reads()],
+    )
+    result = await tw.run(agent, "Go", deps=Customer(id=7))
+    assert said(result) == ["hook 7"]
+    assert [each.system for each in model.requests] == ["You help customer 7."] * 2
+    assert [[tool.name for tool in each.tools] for each in model.requests] == [["number"]] * 2

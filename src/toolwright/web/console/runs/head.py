@@ -117,6 +117,10 @@ class RunHead:
                 _fact("Decided")
                 with box("dd"):
                     draw_decisions(run.decisions)
+            if run.deps is not None and self._visit.is_service:
+                _fact("Deps")
+                with box("dd"):
+                    code(await shown_json(run.deps))
 
     async def _draw_output(self, run: Run) -> None:
         text = run.output if isinstance(run.output, str) else await shown_json(run.output)
