@@ -930,3 +930,16 @@ async def test_a_result_that_is_submitted_to_a_call_of_a_handler_is_judged() -> 
         assert (await rt.runs.wait(run.id)).output == "Done."
         assert ((await rt.calls.get(waiting.id)).result or {})["result"] == "about 42"
         assert model.requests[1].messages[-1].content == "about about 42"
+
+
+async def test_a_request_of_a_handler_is_changed_by_hooks_before_it_is_sent() -> None:
+    @tw.tool(description="Asks the model.")
+    async def think(state: tw.ThreadState) -> str:
+        return (await state.sample("Who is ann@x.org?")).text
+
+    model = Watched([call("think"), DONE])
+    async with runtime(tw.App(agents=[agent_with(Redacting(), model=model, tools=[think])])) as rt:
+        _, rows = await result_in(rt)
+        assert "ann@x.org" not in str([request.messages for request in model.requests])
+        assert "Who is [e-mail]?" in [each.content for request in model.requests for each in request.messages]
+        assert [each.point for each in rows] == ["before_model"] * len(model.requests)

@@ -33,7 +33,7 @@ Point: TypeAlias = Literal[
 ]
 POINTS: tuple[Point, ...] = get_args(Point)
 Ruling: TypeAlias = Literal["rejected", "changed", "retried", "denied", "replaced", "asked", "failed"]
-Purpose: TypeAlias = Literal["answer", "summary"]
+Purpose: TypeAlias = Literal["answer", "summary", "sample"]
 MOST_REASON = 10_000  # characters
 LONGEST = 1e9  # seconds
 
@@ -144,7 +144,10 @@ class BeforeRun(HookEvent, gc=True):
 
 
 class BeforeModel(HookEvent, gc=True):
-    """A request is about to be sent. `purpose` is `answer`, or `summary` for the summary of a long conversation."""
+    """A request is about to be sent.
+
+    `purpose` is `answer`, `summary` for the summary of a long conversation, or `sample` for a handler's `state.sample`.
+    """
 
     request: ModelRequest
     purpose: Purpose = "answer"
@@ -170,10 +173,13 @@ class BeforeCall(HookEvent, gc=True):
 
 
 class AfterCall(HookEvent, gc=True):
-    """A call has a result, without secrets. It is not recorded yet, unless it was submitted from outside."""
+    """A call has a result, without secrets. It is not recorded yet, unless it was submitted from outside.
+
+    `tool` is None for a submitted result if the agent no longer has the tool.
+    """
 
     call: Call
-    tool: Tool
+    tool: Tool | None
     result: ToolResult
 
 

@@ -207,7 +207,7 @@ class HookRunner:
         return CallVerdicts(rows=tuple(asked.rows), prepared=replaced, text=text, approval=approval)
 
     async def after_call(
-        self, context: RunContext, call: Call, tool: Tool, result: ToolResult
+        self, context: RunContext, call: Call, tool: Tool | None, result: ToolResult
     ) -> tuple[ToolResult, list[HookVerdict]]:
         """Return the result as changed by the hooks, without secrets, and their verdicts."""
         asked = _Asked(self, context, "after_call", call.id)

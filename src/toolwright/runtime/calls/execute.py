@@ -96,7 +96,7 @@ class CallExecutor:
             CALL_ID.reset(token)
 
     async def with_verdicts(
-        self, context: RunContext, call: Call, tool: Tool, ran: HandlerOutcome
+        self, context: RunContext, call: Call, tool: Tool | None, ran: HandlerOutcome
     ) -> HandlerOutcome:
         """Return the outcome with the verdicts of hooks. If one fails, it is an error that ends the run."""
         if not isinstance(ran.outcome, ToolResult):

@@ -23,7 +23,7 @@ class Sampling:
     async def answer(self, state: RunState, arguments: Mapping[str, JSON]) -> ToolResult:
         """Return the model's answer: its text, the model's name, and why it is not whole. Raises `ModelError`."""
         context = state.run_context
-        response = await self._model_answers.ask_beside(context, _request(context, arguments))
+        response = await self._model_answers.sample(context, _request(context, arguments))
         if response is None:
             return ToolResult.fail("The run was cancelled.", error_code="cancelled")
         state.execution.count(response.usage, response.cost)

@@ -124,7 +124,7 @@ class RunContext(RunRecord):
         self.prepared: dict[str, PreparedCall] = {}
         self.decided: dict[str, Decision] = {}  # about calls that have not started
         self.verdicts: dict[str, Any] = {}  # their `CallVerdicts`s by hooks, a module above this one
-        self.summary_verdicts: list[Any] = []  # of hooks about requests for summaries, not recorded yet
+        self.other_verdicts: list[Any] = []  # about requests beside the conversation, not recorded yet
         self.is_admitted = False  # whether hooks were asked about the messages that the run began with
         self.requesters: tuple[str, ...] | None = None  # as `read_requesters`, once a call needs them
         self._waits: dict[str, float] = {}

@@ -12,6 +12,7 @@ from toolwright.core.agents.agent import CHANNELS
 from toolwright.core.concurrency import Supervision, is_cancelled
 from toolwright.core.env.logs import internal_error, logger
 from toolwright.core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, ToolwrightError
+from toolwright.core.hooks import Purpose
 from toolwright.core.model import (
     NO_SETTINGS,
     AttemptStarted,
@@ -194,6 +195,7 @@ class ModelAnswers:
         model = parts.model
         request = await self.windows.fit(context, frame, parts, request, self._summarizing)
         attempt = 1
+        effects, events = changes.effects, [*changes.events]
         while True:
             stream, active = None, context.active  # a compacted conversation has an additional tool
             if frame is context.root:
@@ -202,8 +204,8 @@ class ModelAnswers:
                 compacted = frame.sent is not None and frame.sent.compaction > 0
                 sent = request if active.form is None else formed(context, request)
                 if active.hooks is not None and active.hooks.before_model:
-                    record(changes, context.summary_verdicts)
-                    context.summary_verdicts = []
+                    record(changes, context.other_verdicts)
+                    context.other_verdicts = []
                     sent = await self._before_model(context, frame, changes, sent)
                 response = await self._answer(context, model, sent, stream, compacted=compacted)
                 if (attempt > 1 or frame.is_over) and response is not None:
@@ -212,6 +214,10 @@ class ModelAnswers:
                     return await self._after_model(context, changes, response, stream)
                 return response
             except ContextTooLong as refused:
+                changes.effects, changes.events = (
+                    effects,
+                    [*events],
+                )  # without the verdicts about this request
                 tell = None
                 if frame is context.root and CHANNELS in active.agent.toolkits:
                     tell = partial(self._state_parts, context, active)
@@ -252,11 +258,20 @@ class ModelAnswers:
 
         The hooks of the run's agent see the request as well.
         """
+        request = await self._beside(context, request, "summary")
+        return await self._answer(context if is_awaited else None, model, request, None)
+
+    async def sample(self, context: RunContext, request: ModelRequest) -> ModelResponse | None:
+        """Return the answer of the active agent's model to a handler's request, as its hooks have changed it."""
+        return await self.ask_beside(context, await self._beside(context, request, "sample"))
+
+    async def _beside(self, context: RunContext, request: ModelRequest, purpose: Purpose) -> ModelRequest:
+        """Return a request beside the conversation as the hooks have changed it."""
         hooks = context.active.hooks
         if hooks is not None and hooks.before_model:
-            request, rows = await self._hooks.before_model(context, request, "summary")
-            context.summary_verdicts += rows
-        return await self._answer(context if is_awaited else None, model, request, None)
+            request, rows = await self._hooks.before_model(context, request, purpose)
+            context.other_verdicts += rows
+        return request
 
     async def ask_beside(
         self, context: RunContext, request: ModelRequest, model: object = None

@@ -102,7 +102,7 @@ class HookActions:
         """Return the result of a call settled elsewhere with the verdicts of hooks, or None if none is asked."""
         hooks, tool = context.active.hooks, context.active.by_name.get(call.name)
         is_asked = hooks is not None and bool(hooks.after_call) and not context.frame.tools
-        if not is_asked or tool is None or call.result is None or call.approval == "asked":
+        if not is_asked or call.result is None or call.approval == "asked":
             return None  # a call that was not approved has not started
         ran = HandlerOutcome(result_from_json(call.result), state)
         return await self._executor.with_verdicts(context, call, tool, ran)
