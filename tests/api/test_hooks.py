@@ -18,15 +18,16 @@ outside = tw.Tool(name="ask_outside", description="Ask.", kind="external", timeo
 class Guard(tw.Hooks):
     name = "guard"
 
-    def __init__(self) -> None:
+    def __init__(self, approval: tw.Approval | None = None) -> None:
         self.callers: list[Decider | None] = []
+        self._approval = approval or tw.Approval(by="service")
 
     def before_run(self, event: tw.BeforeRun, /) -> tw.Reject | None:
         self.callers.append(event.caller)
         return tw.Reject("Not here.") if "secret" in event.message.content else None
 
     def before_call(self, event: tw.BeforeCall, /) -> tw.Ask:
-        return tw.Ask(tw.Approval(by="service"), "Look first.")
+        return tw.Ask(self._approval, "Look first.")
 
 
 async def test_verdicts_are_in_the_run_and_the_caller_is_from_the_checked_credential() -> None:
@@ -78,3 +79,13 @@ async def test_an_agent_configured_over_http_cannot_name_code() -> None:
         answer = await made.api.client.post("/api/agents", json=body, headers=SERVICE)
         assert answer.status_code == 400
         assert "hooks" in answer.text
+
+
+async def test_who_has_asked_for_a_call_cannot_give_the_approval_that_a_hook_requires() -> None:
+    guard = Guard(tw.Approval(by="anyone", not_by="requester"))
+    model = ScriptedModel([call("ask_outside")])
+    async with town(model=model, tools=[outside], agent_options={"hooks": [guard]}) as made:
+        path = f"/api/runs/{made.ids['run_id']}/tool-results"
+        body = {"callId": made.ids["call_id"], "result": {"approved": False}}
+        assert (await made.api.client.post(path, json=body, headers=ADA)).status_code == 403
+        assert (await made.api.client.post(path, json=body, headers=SERVICE)).status_code == 200

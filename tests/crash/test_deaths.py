@@ -388,6 +388,17 @@ async def check_hooks(scene: Scene) -> int:
     return interrupted
 
 
+async def check_dynamic(scene: Scene) -> None:
+    """What the functions of a run returned before its first answer holds in all of its steps."""
+    assert await scene.rows("SELECT status, step_count FROM runs") == [("completed", 3)]
+    said = [json.loads(body) for (body,) in await scene.rows("SELECT body FROM messages ORDER BY seq")]
+    sent = [tuple(each["sent"][1:4:2]) for each in said if "sent" in each]
+    assert len(sent) == 3
+    assert len(set(sent)) == 1, "all requests had the same instructions and tools"
+    results = {json.loads(result).get("result") for (result,) in await scene.rows("SELECT result FROM calls")}
+    assert len(results) == 1, "the tool was there for all calls, or for none"
+
+
 SCRIPTS = {
     "approvals": Script(check=check_approvals, commits=26, first=2),
     "channels": Script(check=check_channels, commits=26),
@@ -396,6 +407,7 @@ SCRIPTS = {
     # thread, message, claim, two answers with two results each, the last answer
     "depends": Script(check=check_dependencies, commits=10, sure=10, every=(1, 0)),
     "deps": Script(check=check_deps, commits=16, sure=13, every=(1, 0)),
+    "dynamic": Script(check=check_dynamic, commits=12, first=3),
     "family": Script(check=check_family, commits=46, sure=40, first=3),
     "hooks": Script(check=check_hooks, commits=40, first=2),
     "modes": Script(check=check_modes, commits=69, sure=55, first=3, every=(3, 9)),

@@ -26,14 +26,24 @@ def answer(messages: Any) -> dict[str, Any]:
     return {"calls": [{"name": "act", "args": {"amount": 5}}]}
 
 
-def app(description: str, requirement: Any = True, name: str = "clerk", **options: Any) -> tw.App:
+class Asking(tw.Hooks):
+    """A hook that has a service approve each call."""
+
+    def before_call(self, event: tw.BeforeCall, /) -> tw.Ask:
+        return tw.Ask(tw.Approval(by="service", edit=False))
+
+
+def app(
+    description: str, requirement: Any = True, name: str = "clerk", *, is_hooked: bool = False, **options: Any
+) -> tw.App:
     @tw.tool(name="act", description=description, requires_approval=requirement, **options)
     async def act(amount: int) -> str:
         DONE.append(description)
         return f"{description} {amount}"
 
     model = FunctionModel(answer)
-    return tw.App(agents=[tw.Agent(name, instructions="Act.", model=model, tools=[act])])
+    agent = tw.Agent(name, instructions="Act.", model=model, tools=[act])
+    return tw.App(agents=[agent], hooks=[Asking()] if is_hooked else [])
 
 
 @asynccontextmanager
@@ -155,3 +165,19 @@ def test_what_a_definition_is() -> None:
     ]
     hashes = [hash_of(plain), *map(hash_of, others)]
     assert len({*hashes}) == len(hashes) and all(len(each) == 32 for each in hashes)
+
+
+async def test_a_call_that_a_hook_has_asked_about_keeps_its_terms_and_its_verdict(tmp_path: Path) -> None:
+    DONE.clear()
+    async with deployed(tmp_path, app("Pay", None, is_hooked=True)) as rt:
+        thread = await rt.threads.create("clerk")
+        waiting = await asked(rt, (await rt.threads.send(thread.id, "Go")).id)
+    async with deployed(tmp_path, app("Delete everything", None, is_hooked=True)) as rt:
+        with pytest.raises(tw.errors.DefinitionChanged):
+            await rt.calls.submit(waiting.run_id, waiting.id, YES)
+        call = await asked(rt, waiting.run_id)
+        assert call.terms is not None
+        assert (call.terms["by"], call.terms["edit"], DONE) == ("service", False, [])
+        await rt.calls.submit(call.run_id, call.id, YES)
+        assert (await rt.runs.wait(call.run_id, 10)).output == "Delete everything 5"
+        assert [each.ruling for each in await rt.runs.verdicts(call.run_id)] == ["asked"]
