@@ -4,14 +4,16 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from types import NoneType
 from typing import Any, Literal, TypeAlias, cast
 
 from toolwright.core.arguments.errors import join_errors
 from toolwright.core.arguments.validator import ResultValidator
-from toolwright.core.checks import brief_value, check_kind
+from toolwright.core.checks import brief_value, check_kind, check_list, is_number
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError, missing_extra
 from toolwright.core.hooks import (
+    LONGEST,
     AfterCall,
     AfterModel,
     Ask,
@@ -24,7 +26,7 @@ from toolwright.core.hooks import (
     Replace,
 )
 from toolwright.core.json_value import JSON, JSONObject, dumps
-from toolwright.core.model import Model, ModelRequest, ModelResponse
+from toolwright.core.model import Model, ModelRequest, ModelResponse, check_model
 from toolwright.core.results import ToolResult
 from toolwright.core.schemas.schema_tool import read_schema
 from toolwright.core.threads.message import Message, StateReport
@@ -63,9 +65,9 @@ class ToolRules(Hooks):
 
 def _validators(what: str, rules: Rules) -> dict[str, ResultValidator | None]:
     """Return the compiled schemas by tool. Raises `DefinitionError` for an invalid one."""
-    if isinstance(rules, str):
+    if isinstance(rules, str) or not isinstance(rules, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(
-            f"ToolRules: {what} must be a list of names, or schemas by name, not {rules!r}."
+            f"ToolRules: {what} must be a list of names, or schemas by name, not {brief_value(rules)}."
         )
     given: Mapping[str, JSONObject | None]
     given = cast("Any", rules) if isinstance(rules, Mapping) else dict.fromkeys(rules)  # as the type says
@@ -87,6 +89,7 @@ class CallLimits(Hooks):
     """Limits how often a run may call a tool: `CallLimits(search=3)`, or `CallLimits({"web-search": 3})`."""
 
     def __init__(self, limits: Mapping[str, int] | None = None, /, **more: int) -> None:
+        check_kind("CallLimits: limits", limits, (Mapping, NoneType), "numbers by the names of tools")
         self._limits = {**(limits or {}), **more}
         for name, most in self._limits.items():
             if type(most) is not int or most < 0:
@@ -118,11 +121,18 @@ class ReplacePatterns(Hooks):
             regex: Any = import_module("regex")
         except ImportError as error:
             raise missing_extra("ReplacePatterns", "patterns", error) from error
-        unknown = next((each for each in where if each not in _PLACES), None)
-        if unknown is not None or isinstance(where, str):
+        is_list = isinstance(where, Collection) and not isinstance(where, str)  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+        if not is_list or any(each not in _PLACES for each in where):
             raise DefinitionError(
                 f"ReplacePatterns: where must be a list of {', '.join(_PLACES)}, not {where!r}."
             )
+        check_kind("ReplacePatterns: patterns", patterns, Mapping, "texts by regular expressions")
+        if not (is_number(seconds) and 0 < seconds <= LONGEST):
+            raise DefinitionError(
+                f"ReplacePatterns: seconds must be a positive number, not {brief_value(seconds)}."
+            )
+        for text in patterns.values():
+            check_kind("ReplacePatterns: a replacement", text, str, "text")
         try:
             self._patterns = [(regex.compile(pattern), text) for pattern, text in patterns.items()]
         except (regex.error, TypeError) as error:
@@ -214,7 +224,13 @@ class Judge(Hooks):
         messages: bool = False,
         approval: Approval | None = None,
     ) -> None:
+        check_model("Judge: model", model)
         check_kind("Judge: instructions", instructions, str, "text")
+        if tools is not None:
+            check_list("Judge: tools", tools, str, "names of tools")
+        check_kind("Judge: approval", approval, (Approval, NoneType), "a tw.Approval")
+        if approval is not None:
+            Ask(approval)  # refuses one that this verdict cannot have
         self._model, self._tools, self._messages = model, tools, messages
         self._approval = approval or Approval()
         self._system = (

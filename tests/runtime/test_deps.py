@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import pytest
 from pydantic import BaseModel, Field, SecretStr, field_validator
@@ -404,6 +404,15 @@ async def test_an_invalid_value_is_refused_and_nothing_is_sent(value: Any, error
         with pytest.raises(InvalidRequest, match=error):
             await rt.threads.send(thread.id, "Go", deps=value)
         assert await rt.runs.list(thread_id=thread.id) == []
+
+
+@pytest.mark.one_journal
+async def test_an_instance_with_a_field_of_another_type_is_refused_in_one_line() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await tw.run(desk({"text": "Done."}), "Go", deps=Customer.model_construct(id=cast("Any", "seven")))
+    assert str(refused.value) == (
+        "The deps cannot be stored: the field 'id' has a value of another type than Customer declares."
+    )
 
 
 @pytest.mark.one_journal

@@ -710,7 +710,7 @@ async def test_concurrent_calls_are_judged_each_and_run_at_once() -> None:
         ),
         (
             lambda: tw.Agent("a", instructions="", hooks=cast("Any", [tw.Hooks])),
-            "hooks must be a list of instances",
+            "hooks must be instances",
         ),
         (
             lambda: tw.Agent("a", instructions="", hooks=cast("Any", tw.Hooks())),
@@ -737,6 +737,29 @@ def test_a_misspelt_method_of_a_hook_is_refused_with_the_nearest_one() -> None:
         DefinitionError, match=r"has 'before_cal', which is not one of .* Did you mean 'before_call'\?"
     ):
         tw.App(hooks=[Misspelt()])
+
+
+def test_a_hook_without_a_method_and_a_hook_that_is_a_class_are_refused() -> None:
+    class Camel(tw.Hooks):
+        def beforeCall(self, event: object) -> None: ...  # noqa: N802
+
+    with pytest.raises(
+        DefinitionError, match=r"the hook 'Camel' has no method of a hook\. Write one of before_run"
+    ):
+        tw.App(hooks=[Camel()])
+    with pytest.raises(DefinitionError, match=r"hooks must be instances\. Write Polite\(\), not Polite\."):
+        tw.App(hooks=cast("Any", [Polite]))
+
+
+@pytest.mark.parametrize("own", [5, "a\nb", "n" * 201])
+def test_the_name_of_a_hook_is_one_line_of_text(own: Any) -> None:
+    class Named(Polite):
+        name = own
+
+    with pytest.raises(
+        DefinitionError, match="the hook 'Named': name must be text of at most 200 characters"
+    ):
+        tw.App(hooks=[Named()])
 
 
 async def test_a_verdict_of_another_point_is_a_failure() -> None:

@@ -169,6 +169,15 @@ async def test_a_judging_model_has_a_person_decide_and_rejects_messages() -> Non
         lambda: tw.hooks.ReplacePatterns({"(": "x"}),
         lambda: tw.hooks.ReplacePatterns({"a": "x"}, where=["messages"]),  # type: ignore[list-item]  # user input
         lambda: tw.hooks.Judge("m", 3),  # type: ignore[arg-type]  # the same
+        lambda: tw.hooks.Judge("m", "x", tools="pay"),
+        lambda: tw.hooks.Judge("m", "x", approval=True),  # type: ignore[arg-type]  # the same
+        lambda: tw.hooks.Judge("m", "x", approval=tw.Approval(when=lambda arguments: True)),
+        lambda: tw.hooks.ToolRules(forbidden=5),  # type: ignore[arg-type]  # the same
+        lambda: tw.hooks.CallLimits(["search"]),  # type: ignore[arg-type]  # the same
+        lambda: tw.hooks.ReplacePatterns(["a"]),  # type: ignore[arg-type]  # the same
+        lambda: tw.hooks.ReplacePatterns({"a": 5}),  # type: ignore[dict-item]  # the same
+        lambda: tw.hooks.ReplacePatterns({"a": "x"}, where=None),  # type: ignore[arg-type]  # the same
+        lambda: tw.hooks.ReplacePatterns({"a": "x"}, seconds=0),
     ],
 )
 def test_an_invalid_ready_made_hook_is_refused_where_it_is_made(make: Any) -> None:

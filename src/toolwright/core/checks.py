@@ -21,6 +21,8 @@ def brief_value(value: object) -> str:
         return text
     if inspect.isawaitable(value):
         return f"a {type(value).__name__}: an `await` is missing"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     return f"a value of the type {type(value).__name__}"
 
 

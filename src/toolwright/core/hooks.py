@@ -11,7 +11,8 @@ from typing import ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
 
 from toolwright.core.checks import brief_value, check_list, is_number
 from toolwright.core.errors import DefinitionError
-from toolwright.core.json_value import JSONObject, plain
+from toolwright.core.json_value import JSONObject, one_line, plain
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.results import ToolResult
 from toolwright.core.state.state import Sampled, ThreadState
@@ -241,8 +242,12 @@ _RETURNS: dict[Point, tuple[type, ...]] = {
 def check_verdict(point: Point, verdict: object) -> None:
     """Raise `DefinitionError` if a hook has returned a value that the point does not know."""
     if verdict is not None and not isinstance(verdict, _RETURNS[point]):
-        names = ", ".join(["None", *[f"tw.{each.__name__}" for each in _RETURNS[point]]])
+        names = ", ".join(["None", *[_public(each) for each in _RETURNS[point]]])
         raise DefinitionError(f"{point} must return one of {names}, not {brief_value(verdict)}.")
+
+
+def _public(kind: type) -> str:
+    return f"tw.{'model.' if kind in (ModelRequest, ModelResponse) else ''}{kind.__name__}"
 
 
 def name_of(hook: Hooks) -> str:
@@ -277,9 +282,22 @@ def points_of(hooks: Sequence[Hooks]) -> HookPoints | None:
 
 def check_hooks(subject: str, hooks: object) -> tuple[Hooks, ...]:
     """Return the declared hooks. Raises `DefinitionError` if one is invalid, also for a misspelt method."""
-    check_list(f"{subject}: hooks", hooks, Hooks, "instances of classes derived from tw.Hooks")
+    given = cast("Sequence[object]", hooks if isinstance(hooks, list | tuple) else ())
+    for each in given:
+        if isinstance(each, type) and issubclass(each, Hooks):
+            raise DefinitionError(
+                f"{subject}: hooks must be instances. Write {each.__name__}(), not {each.__name__}."
+            )
+    check_list(
+        f"{subject}: hooks", cast("object", hooks), Hooks, "instances of classes derived from tw.Hooks"
+    )
     declared = tuple(cast("Sequence[Hooks]", hooks))
     for each in declared:
+        if not isinstance(each.name, str) or not one_line(each.name) or len(each.name) > MAX_NAME:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise DefinitionError(
+                f"{subject}: the hook {type(each).__name__!r}: name must be text of at most {MAX_NAME} characters in "
+                f"one line, not {brief_value(each.name)}."
+            )
         whose = f"{subject}: the hook {name_of(each)!r}"
         for name in dir(each):
             if name.startswith(("before_", "after_")) and name not in POINTS:
@@ -287,6 +305,8 @@ def check_hooks(subject: str, hooks: object) -> tuple[Hooks, ...]:
                 raise DefinitionError(
                     f"{whose} has {name!r}, which is not one of {known}.{hint(name, POINTS)}"
                 )
+        if not any(getattr(type(each), point) is not getattr(Hooks, point) for point in POINTS):
+            raise DefinitionError(f"{whose} has no method of a hook. Write one of {', '.join(POINTS)}.")
         if each.on_error not in ("fail", "continue"):
             raise DefinitionError(f"{whose}: on_error must be 'fail' or 'continue', not {each.on_error!r}.")
         if not (is_number(each.timeout) and 0 < each.timeout <= LONGEST):

@@ -1,11 +1,13 @@
 """Deps: the type of the value that the caller of a run passes to its tools, its validation and its JSON."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import BaseModel, PydanticUserError, RootModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 from typing_extensions import is_typeddict
 
 from toolwright.core.arguments.errors import FieldError, built_errors, details_of, join_errors, within
@@ -20,6 +22,7 @@ NO_CONNECTIONS = (
     "Deps are stored as JSON. Take connections, clients and functions from tw.Depends(…) instead."
 )
 _NO_TYPE = f"deps must be a pydantic model, a dataclass or a TypedDict, not {{}}. {NO_CONNECTIONS}"
+_UNLIKE = re.compile(r"UnexpectedValue\(.*field_name='([^']+)'")  # of a warning of pydantic
 _SECRET: JSONObject = {"type": "string", "format": "password"}  # how pydantic describes `SecretStr`
 
 
@@ -103,7 +106,11 @@ class DepsType:
                 )
             )
         except Exception as error:  # a serializer of the user's type can raise anything
-            raise _invalid(f"cannot be stored: {error_text(error)}") from error
+            text = error_text(error)
+            unlike = _UNLIKE.search(text) if isinstance(error, PydanticSerializationError) else None
+            if unlike is not None:
+                text = f"the field {unlike[1]!r} has a value of another type than {self.name} declares"
+            raise _invalid(f"cannot be stored: {text}") from error
         if not isinstance(copy, dict):
             raise _invalid(f"must be an object in JSON, not {brief_value(copy)}")
         return copy
