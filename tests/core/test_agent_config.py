@@ -42,7 +42,7 @@ CONFIG: JSONObject = {
     "env": {"CITY": {"value": "Rome", "type": "text"}},
     "tenvs": {"tenant": "acme"},
 }
-ELSEWHERE = {"name", "env", "tenvs"}  # set on the agent, whose values take precedence over its prompt's
+ELSEWHERE = {"name", "env", "tenvs", "hooks"}  # set on the agent or, as code, on the app
 OF_CALLED_PROMPTS = {
     "tool_description",
     "include_chat",

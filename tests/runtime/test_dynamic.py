@@ -18,6 +18,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.threads.compaction import SentText
 from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
+from toolwright.testing import runtime
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -372,3 +373,20 @@ async def test_a_run_goes_on_with_what_its_functions_have_returned(
 
 async def waits(rt: Runtime, run_id: str) -> Sequence[Call] | None:
     return await rt.calls.list(status=["waiting"], run_id=run_id) or None
+
+
+async def exits_async(state: tw.ThreadState) -> str:
+    raise SystemExit(3)
+
+
+def exits(state: tw.ThreadState) -> str:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("function", [exits, exits_async])
+async def test_a_function_that_ends_the_interpreter_fails_the_run_alone(function: Any) -> None:
+    agent = tw.Agent("tester", instructions=function, model=Watched([DONE]))
+    async with runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("tester")
+        run = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id, 60)
+        assert (run.status, run.error_code) == ("failed", "function_failed")

@@ -215,6 +215,11 @@ async def test_a_hook_changes_instructions_and_settings_and_removes_tools() -> N
         assert (prompt.system, prompt.tools) == ("Be brief.", ())
 
 
+class Twice(tw.Hooks):
+    def before_model(self, event: tw.BeforeModel, /) -> ModelRequest:
+        return dataclasses.replace(event.request, tools=event.request.tools * 2)
+
+
 def changing(**changes: Any) -> tw.Hooks:  # of a request
     class Changing(tw.Hooks):
         def before_model(self, event: tw.BeforeModel, /) -> ModelRequest:
@@ -232,6 +237,7 @@ def changing(**changes: Any) -> tw.Hooks:  # of a request
             "it added the tool 'x'",
         ),
         (changing(messages=(3,)), "each message must be a Message"),
+        (Twice(), "it named a tool twice"),
         (changing(messages=None), "failed at before_model: "),
         (changing(tools=None), "failed at before_model: "),
         (
@@ -245,7 +251,7 @@ def changing(**changes: Any) -> tw.Hooks:  # of a request
     ],
 )
 async def test_a_request_is_not_changed_beyond_what_a_hook_may_change(hook: tw.Hooks, message: str) -> None:
-    result, rows = await ran(agent_with(hook))
+    result, rows = await ran(agent_with(hook, tools=[add]))
     assert (result.status, result.error_code) == ("failed", "hook_failed")
     assert message in (result.error or "")
     assert [each.ruling for each in rows] == ["failed"]
@@ -966,3 +972,13 @@ async def test_a_request_of_a_handler_is_changed_by_hooks_before_it_is_sent() ->
         assert "ann@x.org" not in str([request.messages for request in model.requests])
         assert "Who is [e-mail]?" in [each.content for request in model.requests for each in request.messages]
         assert [each.point for each in rows] == ["before_model"] * len(model.requests)
+
+
+async def test_an_answer_that_a_hook_makes_costs_what_the_answer_of_the_model_did() -> None:
+    class Fresh(tw.Hooks):
+        def after_model(self, event: tw.AfterModel, /) -> ModelResponse:
+            return ModelResponse(text="Fresh.")
+
+    model = Watched([{"text": "Old.", "usage": {"input_tokens": 70, "output_tokens": 5}}])
+    result, _ = await ran(agent_with(Fresh(), model=model))
+    assert (result.text, result.usage.input_tokens, result.usage.output_tokens) == ("Fresh.", 70, 5)

@@ -39,6 +39,8 @@ def checked(before: ModelRequest, after: ModelRequest) -> ModelRequest:
             f"it added the tool {getattr(added, 'name', added)!r}, where tools may only be removed"
         )
     _check_state("the request", before.state, after.state)
+    if len({id(each) for each in after.tools}) != len(after.tools):
+        raise DefinitionError("it named a tool twice")
     tools = before.tools if len(after.tools) == len(before.tools) else tuple(after.tools)
     return changed(after, messages=_messages(before, after), tools=tools)
 

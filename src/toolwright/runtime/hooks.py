@@ -407,9 +407,10 @@ async def _awaited(work: Awaitable[object]) -> object:
 
 
 def _as_own(context: RunContext, before: ModelResponse, after: ModelResponse) -> ModelResponse:
-    """Return the changed answer: what the provider would replay belongs to the answer as it was."""
+    """Return the changed answer. Its cost is that of the answer, whose replayed parts belong to what it was."""
     text = after.text if after.text == before.text else context.redactor.text(after.text)
-    return changed(after, text=text, native=before.native if _same(before, after) else None)
+    native = before.native if _same(before, after) else None
+    return changed(after, text=text, native=native, usage=before.usage, cost=before.cost, model=before.model)
 
 
 def _same(before: ModelResponse, after: ModelResponse) -> bool:

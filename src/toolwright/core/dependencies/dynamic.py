@@ -57,7 +57,7 @@ class Dynamic:
             if is_cancelled():
                 raise
             raise FunctionFailed(f"The function {self.name!r} was cancelled by itself.") from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if limit.expired():
                 fault = f"did not return within {DYNAMIC_TIMEOUT:g} seconds"
             else:
