@@ -104,7 +104,7 @@ def test_a_file_is_read_back() -> None:
 @pytest.mark.parametrize("run", [RUN, Run(id="r", thread_id="t", agent="a", created_at=NOW)])
 def test_a_run_is_read_back(run: Run) -> None:
     found = read(seen.Run, wired(ListedRun.of(run)))
-    assert_same(found, run, "steps", "decision", "decisions")
+    assert_same(found, run, "steps", "decision", "decisions", "verdicts")
     assert (found.steps, found.over) == ((), False)
 
 

@@ -952,10 +952,11 @@ async def test_an_upgrade_that_waits_for_a_reader_blocks_no_other(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin, reader, node = await connect(url), await connect(url), await connect(url)
-    later = ("threads.hides", "messages.hidden_by", "runs.isolated")
-    for column in ("compactions.refused_by", "nodes.address", "nodes.alike", *later):
+    later = ("threads.hides", "messages.hidden_by", "runs.isolated", "threads.key", "threads.owner_key")
+    newest = ("calls.decisions", "runs.decisions", "calls.requested", "runs.deps", "plans.run_id")
+    for column in ("compactions.refused_by", "nodes.address", "nodes.alike", *later, *newest):
         await admin.execute("ALTER TABLE {} DROP COLUMN {}".format(*column.split(".")))
-    await admin.execute("DROP TABLE signing_keys")
+    await admin.execute("DROP TABLE signing_keys, hook_verdicts")
     await admin.execute("DROP INDEX calls_by_time")
     await admin.execute("UPDATE alembic_version SET version_num = '0024'")
     await reader.execute("BEGIN")

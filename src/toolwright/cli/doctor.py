@@ -51,6 +51,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "langchain": ("langchain_core",),
     "openapi": ("openapi_pydantic", "jsonref"),
     "nats": ("nats",),
+    "patterns": ("regex",),
 }
 """The modules whose presence shows that an extra is installed."""
 MOST_SKEW = 5.0  # seconds by which a node's clock may differ from the database's

@@ -332,6 +332,8 @@ STATUSES: Mapping[type[errors.ToolwrightError], int] = {
     errors.AlreadyOver: 409,
     errors.Reset: 410,
     errors.ServerFailed: INTERNAL,
+    errors.HookFailed: INTERNAL,
+    errors.FunctionFailed: INTERNAL,
     errors.BadAnswer: 502,
     errors.Unreachable: 503,
     errors.CallClaimed: 409,

@@ -75,6 +75,7 @@ REACTIONS: Mapping[Guard, Reaction] = {
     "passage": "refused",
     "mcp_tool": "refused",
     "request": "refused",
+    "deps": "refused",
 }
 """The run's reaction to each guard that one of its units can fail."""
 

@@ -108,8 +108,8 @@ async def get_run(caller: AnyCaller, serving: ServingDep, run_id: Id) -> Annotat
     messages = await serving.runtime.runs.messages(run_id, PageLimit(ALL_ROWS))
     more: JSONObject = {"more": True} if ended_early(steps) or ended_early(messages) else {}
     verdicts = await serving.runtime.runs.verdicts(run_id)
-    is_service = caller.kind == "service"
-    return {"run": run_with_steps(run, steps, messages, verdicts, for_service=is_service), **more}
+    whole = reads_system_text(caller)
+    return {"run": run_with_steps(run, steps, messages, verdicts, for_service=whole), **more}
 
 
 @router.get("/{run_id}/prompts", response_description="The prompts that were sent.", responses=failures(404))
