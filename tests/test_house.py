@@ -124,7 +124,7 @@ MAX_LINES = 600
 MOST_DISTRIBUTIONS = 60
 DIALECT = re.compile(
     r"\b(lack(s|ing)?|anew|once more|again and again|is led|at work|in hand|at hand|whoever|somebody|anybody|everybody"
-    r"|word (of|that)|(is|are|was|were) told|tells? of|faulty|judge[sd]|carr(y|ies|ied) (it |them )?out|for ever"
+    r"|word (of|that)|(is|are|was|were) told|tells? of|faulty|judge[sd]?|carr(y|ies|ied) (it |them )?out|for ever"
     r"|how .{1,20} stands|(given|giv(es?|ing)) back|tak(en?|es|ing) (away|back)|None (for|if there is) none"
     r"|is over|are over|(what|that|which) (is|are) to)\b",
     re.IGNORECASE,
@@ -197,6 +197,7 @@ def test_no_module_is_long() -> None:
 
 def test_docstrings_and_guides_use_the_terms_of_the_field() -> None:
     texts = [path.read_text(encoding="utf-8") for path in [*SOURCES, *sorted((ROOT / "docs").rglob("*.md"))]]
+    texts = [re.sub(r"\bJudge\b", "", text) for text in texts]  # the name of a class, written as such
     assert sum(len(DIALECT.findall(text)) for text in texts) <= MOST_DIALECT
     assert sum(len(BEGINNINGS.findall(text)) for text in texts) <= MOST_BEGINNINGS
 

@@ -247,7 +247,7 @@ FINDING: dict[type[Any], tuple[Effect, Guard | None]] = {  # the guard that fail
     Pin: (Pin(thread_id="th_1", seq=1, pinned=True, most=50), "thread"),
     CheckRequest: (CheckRequest(thread_id="th_1", id="req_1"), "request"),
     FulfillRequest: (FulfillRequest(thread_id="th_1", id="req_1"), "request"),
-    ChangeCall: (ChangeCall(thread_id="th_1", call_id="call_1", fields={"result": None}), None),
+    ChangeCall: (ChangeCall(thread_id="th_1", call_id="call_1", fields={"result": None}), "call"),
 }
 NEEDING_NOTHING = {  # they insert the rows that they write, or check the number of rows
     CheckMind,
@@ -260,8 +260,6 @@ MAY_FIND_NOTHING = {
     *(Unreact, Delete, DropTimer, DropPlan, DropMind, UnlinkBlock, CloseRequest),
     # They follow the state of other rows, which can have changed in the meantime.
     *(SetVector, HoldMcpTool, UnholdMcpTool),
-    # The call was read by the run that holds its thread.
-    ChangeCall,
     # They affect any number of rows, including none: followers, and children in progress.
     *(Announce, CancelChildren),
 }

@@ -451,6 +451,23 @@ async def _make_stricter(_: object) -> None:
     Checked.stricter = True
 
 
+class Exiting(BaseModel):
+    """A type whose validator would end the interpreter."""
+
+    id: int
+
+    @field_validator("id")
+    @classmethod
+    def _check(cls, value: int) -> int:
+        raise SystemExit(value)
+
+
+@pytest.mark.one_journal
+async def test_a_validator_that_would_end_the_interpreter_refuses_the_deps_alone() -> None:
+    with pytest.raises(InvalidRequest, match="cannot be read as Exiting"):
+        await tw.run(desk({"text": "Done."}, deps=Exiting), "Go", deps={"id": 3})
+
+
 class Connected(BaseModel, arbitrary_types_allowed=True):
     client: asyncio.Lock
 

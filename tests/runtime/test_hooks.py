@@ -8,11 +8,13 @@ import pytest
 
 import toolwright as tw
 from tests.kit import DONE, Watched, add, call, calls, hang, until
+from tests.runtime.rig import running
 from tests.runtime.solving import DONE as SOLVED
 from tests.runtime.solving import greet, greeting, said, solved
 from tests.runtime.test_app_calls import ended, result_of
 from toolwright.core.errors import AlreadyOver, DefinitionError, InvalidRequest
 from toolwright.core.hooks import HookVerdict
+from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.model import ModelRequest, ModelResponse
 from toolwright.core.threads.message import StateReport
 from toolwright.runtime.runtime import Runtime
@@ -365,6 +367,25 @@ async def test_replaced_arguments_are_validated_executed_and_recorded() -> None:
         assert (row.arguments, row.requested) == ('{"a":5,"b":5}', '{"a":1,"b":2}')
 
 
+async def test_replaced_arguments_of_a_call_of_a_handler_are_executed_and_recorded() -> None:
+    class Rounding(tw.Hooks):
+        def before_call(self, event: tw.BeforeCall, /) -> tw.Replace | None:
+            return tw.Replace({"a": 5, "b": 5}, "round") if event.call.name == "add" else None
+
+    @tw.tool(description="Calls add.")
+    async def caller(state: tw.ThreadState) -> str:
+        done = await state.invoke_tool("add", {"a": 1, "b": 2})
+        return f"It is {done.result}."
+
+    model = Watched([call("caller"), DONE])
+    async with runtime(tw.App(agents=[agent_with(Rounding(), model=model, tools=[caller, add])])) as rt:
+        result, rows = await result_in(rt)
+        assert "It is 10." in [each.content for each in result.messages]
+        assert rulings(rows) == [("Rounding", "before_call", "replaced", "round")]
+        row = await rt.calls.get(rows[0].call_id or "")
+        assert (row.arguments, row.requested) == ('{"a":5,"b":5}', '{"a":1,"b":2}')
+
+
 async def test_invalid_replaced_arguments_deny_the_call() -> None:
     result, rows = await ran(one_call(Guard(tw.Replace({"a": "five", "b": 5}))))
     assert [each.ruling for each in rows] == ["failed"]
@@ -648,6 +669,42 @@ async def test_a_hook_asks_a_model_and_the_run_pays_for_it() -> None:
     assert rulings(rows) == [("Judging", "before_call", "denied", "The judge says no.")]
     assert judge.requests[0].system == "Judge."
     assert result.usage.input_tokens == without.usage.input_tokens + 7000
+
+
+async def test_an_answer_that_a_hook_gets_while_a_unit_is_committed_is_paid_for_by_the_next() -> None:
+    judge = Watched([{"text": "yes", "usage": {"input_tokens": 7000, "output_tokens": 5}}])
+    committing, sampled = asyncio.Event(), asyncio.Event()
+
+    class Judging(tw.Hooks):
+        async def after_call(self, event: tw.AfterCall, /) -> None:
+            if event.call.name == "second":
+                await committing.wait()
+            await event.sample("Is it right?", model=judge)
+            if event.call.name == "second":
+                sampled.set()
+
+    async def hold(_: int, unit: Unit) -> None:
+        if isinstance(unit, Advance) and unit.run.usage.input_tokens >= 7000 and not committing.is_set():
+            committing.set()
+            await asyncio.wait_for(sampled.wait(), 30)
+
+    @tw.tool(read_only=True)
+    async def first() -> str:
+        """The first of two."""
+        return "1"
+
+    @tw.tool(read_only=True)
+    async def second() -> str:
+        """The second of two."""
+        return "2"
+
+    own = {"usage": {"input_tokens": 10, "output_tokens": 5}}
+    model = Watched([{**calls("first", "second"), **own}, {"text": "Done.", **own}])
+    async with running(model, [first, second], options={"hooks": [Judging()], "parallel": 2}) as rig:
+        rig.store.before = hold
+        run = await rig.run()
+    assert (run.status, committing.is_set()) == ("completed", True)
+    assert run.usage.input_tokens == 2 * 10 + 2 * 7000
 
 
 async def test_calls_of_every_kind_of_executor_are_judged() -> None:

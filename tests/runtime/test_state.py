@@ -118,4 +118,4 @@ def _types(call: ast.Call, function: str) -> list[object]:
         given = call.args[:1]
     else:
         return []
-    return [each.value for each in given if isinstance(each, ast.Constant) and each.value is not None]
+    return [each.value for each in given if isinstance(each, ast.Constant)]

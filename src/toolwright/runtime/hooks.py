@@ -52,8 +52,7 @@ from toolwright.core.value import Value, changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env import redacted
-from toolwright.runtime.state.state import HandlerServices
-from toolwright.runtime.state.view import view_of
+from toolwright.runtime.state.state import HandlerServices, view_of
 from toolwright.wire.event import verdict_event
 
 log = logger("toolwright.hooks")

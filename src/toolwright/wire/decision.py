@@ -11,7 +11,7 @@ from toolwright.wire.shape import Json, Shape
 
 
 class DecidedBy(Shape):
-    """Who has decided.
+    """Person, service, host or app that has decided.
 
     A person or a service is identified by the checked credential: `id` is the person's entity, or the name of the
     secret key. A host is the operator at the command line, or an MCP host for its model. An app's own code has

@@ -180,7 +180,9 @@ def approved_event(
     return tool_event("tool.approved", call_id, name, more)
 
 
-def variables_event(request_id: str | None, names: Iterable[str], by: Decider, at: datetime) -> EventDraft:
+def variables_event(
+    names: Iterable[str], by: Decider, at: datetime, request_id: str | None = None
+) -> EventDraft:
     """Return the event `variables.set {requestId?, names, decision}`: who has set variables, at most 20 names."""
     listed: list[JSON] = [*islice(names, _MOST_NAMES)]
     payload: JSONObject = {"names": listed, "decision": decision("set", by, at)}

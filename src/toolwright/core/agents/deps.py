@@ -94,7 +94,7 @@ class DepsType:
             return self._adapter.validate_json(dumps(stored), by_alias=True, by_name=True)
         except ValidationError:
             raise
-        except Exception as error:  # a validator of the user's type can raise anything
+        except (Exception, SystemExit) as error:  # a validator of the user's type can raise anything
             raise _invalid(f"cannot be read as {self.name}: {error_text(error)}") from error
 
     def _json(self, value: object) -> JSONObject:
@@ -105,7 +105,7 @@ class DepsType:
                     value, mode="json", by_alias=True, round_trip=True, warnings="error"
                 )
             )
-        except Exception as error:  # a serializer of the user's type can raise anything
+        except (Exception, SystemExit) as error:  # a serializer of the user's type can raise anything
             text = error_text(error)
             unlike = _UNLIKE.search(text) if isinstance(error, PydanticSerializationError) else None
             if unlike is not None:

@@ -168,7 +168,8 @@ class ChangeCall(ChildEffect):
     fields: Mapping[str, object]
 
     def rule(self, at: datetime) -> Rule[None]:
-        yield Move(kind=Call, where={"id": self.call_id, "thread_id": self.thread_id}, fields=self.fields)
+        where = {"id": self.call_id, "thread_id": self.thread_id}
+        yield Move(kind=Call, where=where, fields=self.fields, guard="call")
 
 
 def change_call(call: Call, *names: str) -> ChangeCall:

@@ -13,7 +13,7 @@ Action: TypeAlias = Literal["approved", "rejected", "submitted", "set", "cancell
 
 
 class Decider(Value):
-    """Who decides, and through which `door`.
+    """Person, service, host or app that decides, and the `door` through which it does.
 
     A `person` and a `service` come from a checked credential: `id` is the person's entity, or the name of the secret
     key. A `host` acts without one: the operator at the command line, or an MCP host for its model. An `app` is its own

@@ -56,7 +56,8 @@ class Approval:
     expires_in: float | None = None
     edit: bool = True
     reason: bool = True
-    _asks_state: bool = field(default=False, init=False, repr=False, compare=False)
+    asks_state: bool = field(default=False, init=False, repr=False, compare=False)
+    """Whether `when` has a parameter for the run's state."""
 
     def __post_init__(self) -> None:
         if self.when is not None and not callable(self.when):
@@ -64,7 +65,7 @@ class Approval:
                 f"An approval's when must be a function of the arguments, not {brief_value(self.when)}."
             )
         if self.when is not None and _takes_state(self.when):
-            object.__setattr__(self, "_asks_state", True)
+            object.__setattr__(self, "asks_state", True)
         elif self.when is not None and not takes_one(self.when):
             raise DefinitionError(
                 "An approval's when must accept one parameter, a dict of the arguments, as in lambda arguments: …, or "
@@ -85,12 +86,7 @@ class Approval:
         """Call `when`. Only one that `asks_state` gets the state."""
         when: Callable[..., bool | Awaitable[bool]] | None = self.when
         assert when is not None, "without it every call needs approval"
-        return when(arguments, state) if self._asks_state else when(arguments)
-
-    @property
-    def asks_state(self) -> bool:
-        """Return whether `when` has a parameter for the run's state."""
-        return self._asks_state
+        return when(arguments, state) if self.asks_state else when(arguments)
 
 
 def _takes_state(when: Predicate) -> bool:
@@ -106,7 +102,7 @@ def _takes_state(when: Predicate) -> bool:
 def narrower(one: Approval | None, other: Approval) -> Approval:
     """Return an approval that satisfies both: the fewer who may answer, the shorter time. `when` is left out.
 
-    Raises `DefinitionError` if nobody could answer both.
+    Raises `DefinitionError` if no one could answer both.
     """
     if one is None:
         return other

@@ -25,7 +25,7 @@ from toolwright.runtime.calls.variables import missing_for
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.hooks import CallVerdicts, HookRunner
-from toolwright.runtime.state.view import view_of
+from toolwright.runtime.state.state import view_of
 from toolwright.wire.event import tool_event
 
 

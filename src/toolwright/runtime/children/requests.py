@@ -115,9 +115,8 @@ class Requests(Carried):
             if missing:
                 names = [*_names(missing)]
                 raise VariablesRequired(f"Values are still missing: {', '.join(map(repr, names))}.", names)
-            await self._commit(
-                request, thread, (), (), decider
-            )  # if it is refused, another process has done it
+            # If it is refused, another process has done it.
+            await self._commit(request, thread, (), (), decider)
         birth = self._birth(request)
         child_id = None if birth is None else birth.thread_id
         self._motor.wake(child_id or thread.id)
@@ -233,7 +232,7 @@ class Requests(Carried):
             )
             effects.append(changed(born, told=created))
         now = self._clock.now()
-        told = variables_event(request.id, [row.name for row in rows], by, now)
+        told = variables_event([row.name for row in rows], by, now, request.id)
         unit = SetEnv(
             token=self._new_id("unit"),
             at=now,

@@ -66,6 +66,9 @@ class RunRecord:
         self.left = False
         self.step_usage: Usage | None = None  # of the step in progress, if it began in this process
         self.unpaid: list[ModelResponse] = []  # answers to hooks, which the next unit pays for
+        self._paid = (
+            0  # how many of them the unit pays for that is committed now: others can come in meanwhile
+        )
         self.values: dict[str | None, dict[str, JSON]] | None = None
         self._due: datetime | None = None
         self._has_dropped = False
@@ -165,7 +168,7 @@ class RunRecord:
         """Return the unit of that kind that makes these changes at the time `at`."""
         held = changes.leaving is None
         if self.unpaid:
-            run = _paying(run, self.unpaid)
+            run, self._paid = _paying(run, self.unpaid), len(self.unpaid)
         if kind is not Takeover and run.lives and not changes.is_restart:
             run = changed(run, lives=0, isolated=0)
         if run.held != held:
@@ -200,8 +203,9 @@ class RunRecord:
         if isinstance(unit, Claim | Takeover):
             self.epoch, self.node = self.epoch + 1, None
         turn, self.run = self.run.turn, unit.run
-        if self.unpaid:
-            self.unpaid = []
+        if self._paid:
+            del self.unpaid[: self._paid]
+            self._paid = 0
         self._stored_run = unit.run
         if unit.step is not None:
             self.step_usage = unit.step.usage

@@ -214,10 +214,8 @@ class ModelAnswers:
                     return await self._after_model(context, changes, response, stream)
                 return response
             except ContextTooLong as refused:
-                changes.effects, changes.events = (
-                    effects,
-                    [*events],
-                )  # without the verdicts about this request
+                # The verdicts about a request that is not answered are left out.
+                changes.effects, changes.events = effects, [*events]
                 tell = None
                 if frame is context.root and CHANNELS in active.agent.toolkits:
                     tell = partial(self._state_parts, context, active)

@@ -502,9 +502,9 @@ class Actions:
         """Start the conversation of a prompt tool, or resume it."""
         conversation = await self._nested.frame(context, call, prepared)
         if isinstance(conversation, Frame):
-            if conversation.open:  # resumed within a step
-                await self._dynamic.resume(context, conversation)
-            context.enter_frame(conversation)
+            is_resumed = bool(conversation.open)  # within a step
+            if not is_resumed or await self._dynamic.resume(context, conversation):
+                context.enter_frame(conversation)
         else:
             await self._return(context, call, conversation)
 

@@ -15,8 +15,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.runs.ends import RunEnds
-from toolwright.runtime.state.state import HandlerServices, RunState
-from toolwright.runtime.state.view import view_of
+from toolwright.runtime.state.state import HandlerServices, RunState, view_of
 
 INSTRUCTIONS = "instructions"
 """The part of an agent's state that has the instructions of a step."""
@@ -66,11 +65,15 @@ class DynamicValues:
             return await self._fail(context, error)
         return True
 
-    async def resume(self, context: RunContext, frame: Frame) -> None:
-        """Give the calls of a prompt tool's conversation the tools that their answer had."""
+    async def resume(self, context: RunContext, frame: Frame) -> bool:
+        """Give the calls of a prompt tool's conversation the tools that their answer had. Returns False as `select`."""
         if frame.active is not None and frame.active.is_dynamic:
             frame.base = frame.active
-            frame.active = await self._available(context, frame, frame.active)
+            try:
+                frame.active = await self._available(context, frame, frame.active)
+            except FunctionFailed as error:  # asked if the prompt was not dynamic when it answered
+                return await self._fail(context, error)
+        return True
 
     async def _fail(self, context: RunContext, error: FunctionFailed) -> bool:
         await self._ends.fail(context, context.redactor.text(error.message), error.code)

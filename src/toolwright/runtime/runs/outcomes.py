@@ -170,15 +170,11 @@ class Outcomes:
         if corrections(frame.messages, context.run.id) >= MOST_CORRECTIONS:
             times = f"{MOST_CORRECTIONS + 1} times in a row"
             if isinstance(fault, SentBack):
-                error, code = (
-                    f"A hook has sent the model's answer back {times}: {brief(fault.reason)}",
-                    HookFailed.code,
-                )
+                code = HookFailed.code
+                error = f"A hook has sent the model's answer back {times}: {brief(fault.reason)}"
             else:
-                error, code = (
-                    f"The model's answer broke its schema {times}: {brief(str(fault))}",
-                    OUTPUT_FAULT,
-                )
+                code = OUTPUT_FAULT
+                error = f"The model's answer broke its schema {times}: {brief(str(fault))}"
             error = f"{sentence(error)} The last answer: {brief(response.text, MOST_SHOWN)}"
             return changed(following, end=End("failed", error=error, error_code=code))
         text = fault.reason if isinstance(fault, SentBack) else correction(fault)
@@ -299,11 +295,10 @@ class Outcomes:
         `checked` is the result with the verdicts of hooks, or None without hooks.
         """
         changes = Changes()
-        if checked is not None and isinstance(checked.outcome, ToolResult):
+        if checked is not None and checked.rows and isinstance(checked.outcome, ToolResult):
             record(changes, checked.rows)
             call = changed(call, result=result_to_json(checked.outcome))
-            if checked.rows:
-                changes.effects += (change_call(call, "result"),)
+            changes.effects += (change_call(call, "result"),)
         self._settler.deliver(context, changes, call, await self._settler.bounded(context, changes, call))
         if checked is not None and checked.state.execution.failed is not None:
             return await self._stopped(context, changes, checked.state.execution)

@@ -32,7 +32,7 @@ from toolwright.runtime.state.facts import CallMessages, NestedCalls
 from toolwright.runtime.state.family import Family
 from toolwright.runtime.state.questions import Questions
 from toolwright.runtime.state.values import CallValues
-from toolwright.runtime.threads.thread_tree import described
+from toolwright.runtime.threads.thread_tree import children_of, described
 from toolwright.wire.event import bounded, live_event, subagent_event
 
 T = TypeVar("T")
@@ -412,3 +412,18 @@ class RunState(Questions):
             ids: JSONObject = {"streamId": call_id, "toolCallId": call_id}
             payload, now = ids | self._context.redactor.object(report), self._context.clock.now()
             self._bus.publish([live_event("tool.progress", run, payload, now)])
+
+
+async def view_of(context: RunContext, services: HandlerServices) -> RunState:
+    """Return the state of the run's thread, without a call. Its writes raise `InvalidRequest`, and so do secrets."""
+    children: Sequence[Thread] = ()
+    if context.may_have_children:
+        children = await context.retry_until_available(lambda: children_of(services.store, context.thread.id))
+    return RunState(context, None, services, _make_no_call, children)
+
+
+async def _make_no_call(
+    context: RunContext, state: RunState, name: str, arguments: str, built_in: bool
+) -> ToolResult:
+    """Make no call: `NestedCalls` has refused it, because the state only reads."""
+    raise AssertionError("a state without a call makes none")

@@ -30,6 +30,7 @@ from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.journal import Services
 
 AT_ONCE = 250  # imported messages whose rows are built without a pause
+_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "name": MAX_NAME, "tags": MAX_NAME, "key": MAX_ID}
 
 
 class Creation:
@@ -92,10 +93,9 @@ class Creation:
             messages=rows,
             files=files,
         )
-        while isinstance(
-            await self._store.commit(unit), Conflict
-        ):  # another one has created it in the meantime
-            existing = None if key is None else await self._existing(active, user_id, key)
+        while isinstance(await self._store.commit(unit), Conflict):  # the key was taken in the meantime
+            assert key is not None, "a new id is never taken"
+            existing = await self._existing(active, user_id, key)
             if existing is not None:
                 return existing
         return thread if key is None else changed(thread, created=True)
@@ -186,9 +186,6 @@ class Creation:
             raise invalid_value(place, f"has a file that cannot be kept: {str(error).rstrip('.')}") from error
         except (InvalidRequest, TooLarge) as error:
             raise type(error)(f"{place} has a file that cannot be kept: {error.message}") from error
-
-
-_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "name": MAX_NAME, "tags": MAX_NAME, "key": MAX_ID}
 
 
 def check_texts(*, tags: Sequence[str] | None = None, **texts: str | None) -> None:

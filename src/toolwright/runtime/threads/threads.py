@@ -149,7 +149,7 @@ class Threads(Carried):
         values, now = (SECRETS if agent is None else agent.types).read(env), self._clock.now()
         changes = tuple([self._environment.change(thread_id, name, var, now) for name, var in values.items()])
         unit = units.SetEnv(token=self._new_id("unit"), at=now, thread_id=thread_id, env=changes)
-        told = (variables_event(None, values, read_decider(by), now),)
+        told = (variables_event(values, read_decider(by), now),)
         answer = await self._store.commit(changed(unit, told=told, run_id=thread.run_id))
         if isinstance(answer, units.Conflict):
             raise NotFound(f"There is no thread {thread_id!r}.")

@@ -15,7 +15,7 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.files import File as FileRow
 from toolwright.core.imports.conversation import ConversationForm
 from toolwright.core.imports.message import MOST_IMPORTED
-from toolwright.core.limits import CONFIG_VALUES, MAX_SUMMARY, PageLimit
+from toolwright.core.limits import MAX_SUMMARY, PageLimit
 from toolwright.core.results import unchecked
 from toolwright.core.text import quantity
 from toolwright.core.threads.compaction import Compaction as CompactionRow
@@ -135,8 +135,6 @@ class NewSummary(RequestForm):
 
 class NewThread(RequestForm):
     """A thread to create."""
-
-    times = CONFIG_VALUES
 
     agent_id: Reference = Field(description="Name or id of the agent.")
     user_id: Reference | None = None

@@ -46,28 +46,30 @@ class ReadableFiles:
 
     async def load(self, request: model.ModelRequest) -> Shown:
         """Return the files that are shown. All others are left out: too large, too many, missing or invalid."""
-        if not any(message.attachments for message in request.messages):
-            return {}
-        contents: dict[str, bytes] = {}
-        files = self._files(request.messages)
-        for key, ref in files.items():
-            content = self._cache.pop(key, None)
-            if content is None:
-                content = await _loaded(request, ref)
-                self._size += len(content or b"")
-            if content is not None:
-                contents[key] = self._cache[key] = content
-        while self._size > CACHE_BYTES:
-            self._size -= len(self._cache.popitem(last=False)[1])
-        return _newest(request.messages, files, contents)
-
-    def _files(self, messages: Sequence[Message]) -> Mapping[str, AttachmentRef]:
-        return {
-            file_key(ref): ref
-            for message in messages
+        places = [
+            (message.id, ref)
+            for message in request.messages
             for ref in message.attachments
             if ref.digest is not None and (self._can_read(ref) or is_persons_text(message, ref))
-        }
+        ]
+        count = _count_within([ref.size for _, ref in reversed(places)], MOST_BYTES)
+        contents: dict[str, bytes | None] = {}  # of all that can be shown, not of the whole conversation
+        for _, ref in places[len(places) - min(count, MOST_PICTURES) :]:
+            if file_key(ref) not in contents:
+                contents[file_key(ref)] = await self._content(request, ref)
+        while self._size > CACHE_BYTES:
+            self._size -= len(self._cache.popitem(last=False)[1])
+        return _newest(places, contents)
+
+    async def _content(self, request: model.ModelRequest, ref: AttachmentRef) -> bytes | None:
+        key = file_key(ref)
+        content = self._cache.pop(key, None)
+        if content is None:
+            content = await _loaded(request, ref)
+            self._size += len(content or b"")
+        if content is not None:
+            self._cache[key] = content
+        return content
 
     def _can_read(self, ref: AttachmentRef) -> bool:
         return ref.mime_type in self._types and ref.size <= (
@@ -132,32 +134,24 @@ def _is_utf8(content: bytes) -> bool:
     return b"\0" not in content
 
 
-def _newest(
-    messages: Sequence[Message], files: Mapping[str, AttachmentRef], contents: Mapping[str, bytes]
-) -> Shown:
-    """Return the newest files that one request can have.
+def _newest(files: Sequence[tuple[str, AttachmentRef]], contents: Mapping[str, bytes | None]) -> Shown:
+    """Return the newest files that one request can have. `files` have the ids of their messages.
 
     The oldest ones are left out in groups of half the limit, so that the beginning of the requests rarely changes.
     """
-    places = [
-        (message.id, file_key(ref), len(contents[file_key(ref)]))
-        for message in messages
-        for ref in message.attachments
-        if file_key(ref) in contents and (not is_text_type(ref.mime_type) or is_persons_text(message, ref))
-    ]
-    sides = [
-        longer_side(content, files[key].mime_type)
-        for key, content in contents.items()
-        if files[key].mime_type in PICTURES
-    ]
-    is_large = max(sides, default=0) > LARGE_PIXELS
-    most = MOST_LARGE if is_large else MOST_PICTURES
+    # A file that was loaded and is invalid has no place. Older ones, which were not loaded, keep theirs.
+    places = [(id, ref) for id, ref in files if contents.get(file_key(ref), b"") is not None]
+    pictures = [(contents.get(file_key(ref)), ref) for _, ref in places if ref.mime_type in PICTURES]
+    sides = [longer_side(content, ref.mime_type) for content, ref in pictures if content is not None]
+    most = MOST_LARGE if max(sides, default=0) > LARGE_PIXELS else MOST_PICTURES
     first = -(-max(len(places) - most, 0) // (most // 2)) * (most // 2)
-    if sum(size for _, _, size in places[first:]) > MOST_BYTES:
-        first = len(places) - _count_within([size for _, _, size in reversed(places)], MOST_BYTES // 2)
+    if sum(ref.size for _, ref in places[first:]) > MOST_BYTES:
+        first = len(places) - _count_within([ref.size for _, ref in reversed(places)], MOST_BYTES // 2)
     shown: dict[str, dict[str, bytes]] = {}
-    for message_id, key, _ in places[first:]:
-        shown.setdefault(message_id, {})[key] = contents[key]
+    for message_id, ref in places[first:]:
+        content = contents.get(file_key(ref))
+        if content is not None:
+            shown.setdefault(message_id, {})[file_key(ref)] = content
     return shown
 
 

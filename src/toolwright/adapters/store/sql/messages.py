@@ -88,14 +88,7 @@ def _body_text(message: Message) -> str:
 def _sent_body(sent: Sent) -> JSON:
     counted: list[JSON] = [sent.compaction, sent.version, sent.tokens, sent.counted, sent.budget]
     change: list[JSON] = [] if sent.change is None else [sent.change]
-    return [
-        "",
-        sent.system,
-        "",
-        sent.tools,
-        *counted,
-        *change,
-    ]  # the first and the third are of earlier versions
+    return ["", sent.system, "", sent.tools, *counted, *change]  # earlier versions wrote the empty ones
 
 
 def _sent(body: Sequence[Any]) -> Sent:  # as written by _sent_body
