@@ -8,18 +8,20 @@ from typing import Any
 import toolwright as tw
 from tests.crash.dying import Witness, at_work
 from tests.crash.forks import Order
-from tests.kit import call, calls
+from tests.kit import call, calls, until
 from toolwright.core.agents.catalog import Catalog
 from toolwright.core.model import ModelRequest
 from toolwright.core.threads.event import Topic
+from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ScriptedModel
 
 ADDRESS = "ann@x.org"
 TURNS: list[Any] = [  # turns of a script
     {"text": "damn"},
-    calls(call("pay", n=1), call("pay", n=2), call("pay", n=3), call("caller")),
+    calls(call("pay", n=1), call("pay", n=2), call("pay", n=3), call("caller"), call("ask")),
     calls(call("look", n=1), call("look", n=2), call("look", n=3)),
     {"text": "Done."},
+    {"when": "[Tool Result: ask]", "text": "Noted."},
 ]
 
 
@@ -84,20 +86,34 @@ def catalog(witness: Witness) -> Catalog:
         made = await state.invoke_tool("pay", {"n": 4})
         return str(made.result or made.error)
 
-    prompt = tw.Prompt("main", model=ScriptedModel(TURNS), tools=[pay, look, caller], parallel=3)
+    ask = tw.Tool(name="ask", description="Asks a person.", kind="external", is_async=True)
+    tools = [pay, look, caller, ask]
+    prompt = tw.Prompt("main", model=ScriptedModel(TURNS), tools=tools, parallel=3)
     return Catalog(agents=[tw.Agent("boss", prompt, hooks=[Every(witness)])])
 
 
 async def run(order: Order) -> None:
-    """Execute the run to its end, and approve the payment that the hook asks about, or die."""
+    """Execute the run to its end, and the run that reads a result which arrives later, or die.
+
+    Approve the payment that the hook asks about.
+    """
     witness = Witness(Path(order["folder"]) / "witness")
     async with at_work(order, catalog(witness)) as runtime, asyncio.timeout(20):
         threads = await runtime.threads.list()
         thread = threads[0] if threads else await runtime.threads.create("boss")
         runs = await runtime.runs.list()
-        run = runs[0] if runs else await runtime.threads.send(thread.id, f"I am {ADDRESS}.")
+        run = (
+            runs[-1] if runs else await runtime.threads.send(thread.id, f"I am {ADDRESS}.")
+        )  # the newest is first
         async for _ in runtime.events.follow(Topic(kind="run", id=run.id), after=0):
             if (await runtime.runs.get(run.id)).over:
                 break
-            for each in await runtime.calls.list(run_id=run.id):
+            for each in await runtime.calls.list(run_id=run.id, status=["waiting"]):
                 await runtime.calls.submit(each.run_id, each.id, {"approved": True})
+        for each in await runtime.calls.list(status=["pending"]):
+            await runtime.calls.submit(each.run_id, each.id, "late")
+        await until(lambda: _both_completed(runtime))
+
+
+async def _both_completed(runtime: Runtime) -> bool:
+    return [each.status for each in await runtime.runs.list()] == ["completed", "completed"]

@@ -340,7 +340,7 @@ async def check_within(scene: Scene) -> int:
 
 async def check_hooks(scene: Scene) -> int:
     """Each verdict was recorded once, and it is what became of its call, however often it was asked for before."""
-    assert await scene.rows("SELECT status, stop_reason FROM runs") == [("completed", "end_turn")]
+    assert await scene.rows("SELECT status, stop_reason FROM runs") == [("completed", "end_turn")] * 2
     calls = {
         call_id: (json.loads(name), json.loads(json.loads(arguments)), json.loads(result))
         for call_id, name, arguments, result in await scene.rows(
@@ -377,6 +377,11 @@ async def check_hooks(scene: Scene) -> int:
             interrupted += 1
         else:
             assert "Asked" in result["error"], name
+    late = next(result["result"] for name, _, result in calls.values() if name == "ask")
+    [read] = [
+        text for (text,) in await scene.rows("SELECT body FROM messages") if "[Tool Result: ask]" in text
+    ]
+    assert late in read, "the late result was read as the hook has changed it"
     paid = [
         int(line.split()[1]) for line in (scene.folder / "witness").read_text().splitlines() if "paid" in line
     ]

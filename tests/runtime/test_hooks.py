@@ -17,6 +17,8 @@ from toolwright.core.hooks import HookVerdict
 from toolwright.core.journal.units import Advance, Unit
 from toolwright.core.model import ModelRequest, ModelResponse
 from toolwright.core.threads.message import StateReport
+from toolwright.core.threads.run import Run
+from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import by_hand, runtime
 
@@ -1039,3 +1041,79 @@ async def test_an_answer_that_a_hook_makes_costs_what_the_answer_of_the_model_di
     model = Watched([{"text": "Old.", "usage": {"input_tokens": 70, "output_tokens": 5}}])
     result, _ = await ran(agent_with(Fresh(), model=model))
     assert (result.text, result.usage.input_tokens, result.usage.output_tokens) == ("Fresh.", 70, 5)
+
+
+later = changed(outside, name="later", is_async=True)
+
+
+async def test_hooks_are_asked_about_a_result_that_arrives_after_its_run_has_ended() -> None:
+    seen = Seen()
+    model = Watched([call("later", question="?"), DONE])
+    agent = agent_with(seen, Hiding(), model=model, tools=[later])
+    async with runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("a")
+        first = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        [pending] = await rt.calls.list(status=["pending"])
+        await rt.calls.submit(first.id, pending.id, "42")
+        [run] = await until(lambda: _ended_after(rt, first.id, count=1))
+        assert (run.status, run.output) == ("completed", "Done.")
+        assert "[Tool Result: later]" in model.requests[2].messages[-1].content
+        assert '"about 42"' in model.requests[2].messages[-1].content
+        assert ((await rt.calls.get(pending.id)).result or {})["result"] == "about 42"
+        [row] = await rt.runs.verdicts(run.id)
+        assert (row.hook, row.point, row.ruling, row.call_id) == (
+            "hiding",
+            "after_call",
+            "changed",
+            pending.id,
+        )
+        assert [each.result.result for point, each in seen.events if point == "after_call"][-1] == "about 42"
+        points = [point for point, _ in seen.events]
+        assert points[points.index("after_run") + 1 :][:2] == ["after_call", "before_run"]
+
+
+async def test_a_late_result_whose_hook_fails_is_never_read() -> None:
+    model = Watched([call("later", question="?"), DONE])
+    agent = agent_with(Failing("after_call", ValueError("no")), model=model, tools=[later])
+    async with runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("a")
+        first = await rt.runs.wait((await rt.threads.send(thread.id, "Go")).id)
+        [pending] = await rt.calls.list(status=["pending"])
+        await rt.calls.submit(first.id, pending.id, "42")
+        failed = await until(lambda: _ended_after(rt, first.id, count=3))
+        assert {each.error_code for each in failed} == {"hook_failed"}
+        again = await rt.runs.wait((await rt.threads.send(thread.id, "Go on")).id)
+        assert again.status == "completed"
+        assert "42" not in str([request.messages for request in model.requests])
+
+
+async def _ended_after(rt: Runtime, first: str, *, count: int) -> list[Run]:
+    ended = [each for each in await rt.runs.list() if each.over and each.id != first]
+    return ended if len(ended) >= count else []
+
+
+async def test_a_submitted_result_of_a_cancelled_run_is_changed_before_later_runs_read_it() -> None:
+    model = Watched([{"when": "Go on", **DONE}, calls(call("slow"), call("outside", question="?"))])
+    begun = asyncio.Event()
+
+    @tw.tool(read_only=True)
+    async def slow() -> str:
+        """Takes long."""
+        begun.set()
+        await hang()
+        return "never"
+
+    waiting = changed(outside, read_only=True)
+    agent = agent_with(Hiding(), model=model, tools=[slow, waiting], parallel=2)
+    async with runtime(tw.App(agents=[agent])) as rt:
+        thread = await rt.threads.create("a")
+        run = await rt.threads.send(thread.id, "Go")
+        await begun.wait()
+        [open_call] = await until(lambda: rt.calls.list(status=["waiting"]))
+        await rt.calls.submit(run.id, open_call.id, "42")
+        await rt.runs.cancel(run.id)
+        assert (await rt.runs.wait(run.id)).status == "cancelled"
+        await rt.runs.wait((await rt.threads.send(thread.id, "Go on")).id)
+        read = [each.content for each in model.requests[1].messages if each.tool_name == "outside"]
+        assert read == ["about 42"]
+        assert [each.ruling for each in await rt.runs.verdicts(run.id)] == ["changed"]

@@ -9,6 +9,7 @@ from itertools import takewhile
 from types import CoroutineType
 from typing import Any, TypeVar, cast
 
+from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.agents.prompt import deep_copy
 from toolwright.core.arguments.signature import can_wait
 from toolwright.core.concurrency import Supervision, in_thread_if_large, is_cancelled
@@ -206,10 +207,15 @@ class HookRunner:
         return CallVerdicts(rows=tuple(asked.rows), prepared=replaced, text=text, approval=approval)
 
     async def after_call(
-        self, context: RunContext, call: Call, tool: Tool | None, result: ToolResult
+        self,
+        context: RunContext,
+        call: Call,
+        tool: Tool | None,
+        result: ToolResult,
+        active: ActiveAgent | None = None,
     ) -> tuple[ToolResult, list[HookVerdict]]:
-        """Return the result as changed by the hooks, without secrets, and their verdicts."""
-        asked = _Asked(self, context, "after_call", call.id)
+        """Return the result as changed by the hooks of `active`, without secrets, and their verdicts."""
+        asked = _Asked(self, context, "after_call", call.id, active)
         event = await self._event(AfterCall, context, call=call, tool=tool, result=result)
         for hook in asked.hooks:
             verdict = await asked.ask(hook, event)
@@ -261,9 +267,14 @@ class _Asked:
     """The hooks of one point, and the rows of their verdicts so far."""
 
     def __init__(
-        self, runner: HookRunner, context: RunContext, point: Point, call_id: str | None = None
+        self,
+        runner: HookRunner,
+        context: RunContext,
+        point: Point,
+        call_id: str | None = None,
+        active: ActiveAgent | None = None,
     ) -> None:
-        points = context.active.hooks
+        points = (active or context.active).hooks
         self.hooks: tuple[Hooks, ...] = () if points is None else getattr(points, point)
         self.rows: list[HookVerdict] = []
         self._context = context

@@ -61,6 +61,7 @@ from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.handler_calls import HandlerCalls
 from toolwright.runtime.runs.hook_actions import HookActions
 from toolwright.runtime.runs.outcomes import Outcomes
+from toolwright.runtime.runs.reading import InboxReader
 from toolwright.runtime.runs.sent_prompts import SentPrompts
 from toolwright.runtime.runs.worker import RunWorker
 from toolwright.runtime.spaces.entities import Entities, FrontEnds
@@ -231,10 +232,11 @@ class Runtime(Carried):
         nested = Nested(store, self._windows.with_reader)
         rounds = Rounds(store, self._deliveries)
         reports = ChildReports(store, keeper)
-        ends = RunEnds(settler, nested, reports, rounds, max_steps=self._settings.max_steps)
+        ends = RunEnds(settler, executor, nested, reports, rounds, max_steps=self._settings.max_steps)
         waiter = CallWaiter(store, settler, inline_wait)
         outcomes = Outcomes(planner, executor, settler, nested, ends)
-        hooks = HookActions(self._hooks, ends, outcomes, executor, store)
+        reader = InboxReader(self._membership, keeper)
+        hooks = HookActions(self._hooks, ends, outcomes, executor, store, reader)
         tools = handler_tools(Sampling(self._model_answers).answer)
 
         def handler_calls(do: Do) -> Invoke:
@@ -270,7 +272,7 @@ class Runtime(Carried):
             self._lineages,
             listeners,
             self._membership,
-            keeper,
+            reader,
             hooks,
             parts.lifespan,
         )

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.concurrency import Supervision, deadlines_of
 from toolwright.core.env.env import EnvChange
 from toolwright.core.env.logs import CALL_ID, logger
 from toolwright.core.errors import HookFailed, InvalidRequest, NotFound, TooLarge, ToolwrightError
 from toolwright.core.files import FileDrafts
 from toolwright.core.hooks import HookVerdict
+from toolwright.core.journal.child_effects import change_call
 from toolwright.core.results import Outcome, Pending, ToolResult, attached_text
 from toolwright.core.text import BEFORE_CUT, cleaned_before_cut
-from toolwright.core.threads.call import Call
+from toolwright.core.threads.call import Call, is_over
 from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.function import ends_at_once
 from toolwright.core.tools.pipeline import Executor, PreparedCall, carry_out, limit_of, timed_out
@@ -23,10 +25,12 @@ from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
+from toolwright.runtime.context.conversation import Frame
 from toolwright.runtime.env import redacted
 from toolwright.runtime.hooks import HookRunner, record
 from toolwright.runtime.state.state import HandlerServices, Invoke, RunState
 from toolwright.runtime.threads.thread_tree import children_of
+from toolwright.wire.result import result_from_json, result_to_json
 
 log = logger("toolwright.tools")
 
@@ -43,6 +47,15 @@ class HandlerOutcome:
     outcome: Outcome | None  # None if it was cancelled with its run
     state: RunState
     rows: Sequence[HookVerdict] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedResult:
+    """A result with the verdicts of hooks about it. `failed` is the failure of a hook, which ends the run."""
+
+    result: ToolResult
+    rows: Sequence[HookVerdict]
+    failed: HookFailed | None = None
 
 
 class CallExecutor:
@@ -101,13 +114,34 @@ class CallExecutor:
         """Return the outcome with the verdicts of hooks. If one fails, it is an error that ends the run."""
         if not isinstance(ran.outcome, ToolResult):
             return ran
+        checked = await self._checked(context, call, tool, ran.outcome)
+        if checked.failed is not None:
+            ran.state.execution.failed = checked.failed
+        return HandlerOutcome(checked.result, ran.state, checked.rows)
+
+    async def submitted(self, context: RunContext, call: Call, frame: Frame) -> CheckedResult | None:
+        """Return the result of a call settled elsewhere with the verdicts of hooks, or None if none is asked."""
+        active = frame.active
+        if active is None or active.hooks is None or not active.hooks.after_call or frame.tools:
+            return None
+        if call.result is None or not is_over(call.status) or call.approval == "asked":
+            return None  # a call that was not approved has not started
+        tool = active.by_name.get(call.name)
+        return await self._checked(context, call, tool, result_from_json(call.result), active)
+
+    async def _checked(
+        self,
+        context: RunContext,
+        call: Call,
+        tool: Tool | None,
+        result: ToolResult,
+        active: ActiveAgent | None = None,
+    ) -> CheckedResult:
         try:
-            result, rows = await self._hooks.after_call(context, call, tool, ran.outcome)
+            return CheckedResult(*await self._hooks.after_call(context, call, tool, result, active))
         except HookFailed as failed:
-            ran.state.execution.failed = failed
             error = ToolResult.fail(failed.message, error_code=failed.code)
-            return HandlerOutcome(error, ran.state, failed.rows)
-        return HandlerOutcome(result, ran.state, rows)
+            return CheckedResult(error, failed.rows, failed)
 
     async def _in_time(
         self, context: RunContext, running: Coroutine[Any, Any, Outcome], tool: Tool, state: RunState
@@ -203,6 +237,16 @@ class CallExecutor:
         if context.values is not None and limited is not result:
             changes.whole = {call.id: result.result}
         return limited
+
+
+def with_result(changes: Changes, call: Call, checked: CheckedResult | None) -> Call:
+    """Return the call with its result as hooks have changed it, which is recorded in the changes."""
+    if checked is None or not checked.rows:
+        return call
+    record(changes, checked.rows)
+    call = changed(call, result=result_to_json(checked.result))
+    changes.effects += (change_call(call, "result"),)
+    return call
 
 
 def _without_births(env: Sequence[EnvChange], thread_id: str) -> tuple[EnvChange, ...]:

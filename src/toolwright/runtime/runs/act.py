@@ -89,6 +89,7 @@ from toolwright.runtime.runs.loop import (
 )
 from toolwright.runtime.runs.outage import has_own_message, lasts_too_long, outage
 from toolwright.runtime.runs.outcomes import Outcomes, cut_of
+from toolwright.runtime.runs.reading import is_unread
 from toolwright.runtime.state.state import Invoke
 from toolwright.runtime.threads.inbox import cleaned_texts, own_message
 from toolwright.runtime.threads.thread_tree import child_id_of
@@ -162,9 +163,7 @@ class Actions:
             case StartCall():
                 await self._start(context, action.call)
             case DeliverResult():
-                checked = await self._hooks.result(
-                    context, action.call, self._executor.state(context, action.call, self._invoke)
-                )
+                checked = await self._executor.submitted(context, action.call, context.frame)
                 await context.commit(partial(self._outcomes.delivered, context, action.call, checked))
             case RecoverCalls():
                 await self._recover(context, action.calls)
@@ -217,6 +216,8 @@ class Actions:
         if not active.is_dynamic:
             context.set_speaker(base, active)
         context.selected = True
+        if is_unread(context) and not await self._hooks.read_inbox(context):
+            return
         if base.hooks is not None and base.hooks.before_run:
             await self._hooks.admit_first(context)
 

@@ -15,6 +15,7 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 from toolwright.runtime.agents.inboxes import Rounds
+from toolwright.runtime.calls.execute import CallExecutor, with_result
 from toolwright.runtime.calls.nested import Nested
 from toolwright.runtime.calls.settle import CallSettler
 from toolwright.runtime.children.child import ChildReports
@@ -59,8 +60,16 @@ class RunEnds:
     """
 
     def __init__(
-        self, settler: CallSettler, nested: Nested, reports: ChildReports, rounds: Rounds, *, max_steps: int
+        self,
+        settler: CallSettler,
+        executor: CallExecutor,
+        nested: Nested,
+        reports: ChildReports,
+        rounds: Rounds,
+        *,
+        max_steps: int,
     ) -> None:
+        self._executor = executor
         self._settler = settler
         self._nested = nested
         self._reports = reports
@@ -147,7 +156,11 @@ class RunEnds:
             self._unknown_agents.add(why)
 
     async def end_open_calls(self, context: RunContext, changes: Changes, end: End) -> None:
-        """Give every open call a result: the turn has ended."""
+        """Give every open call a result: the turn has ended. Hooks are asked about results that were submitted."""
+        for call in context.root.unanswered():
+            checked = await self._executor.submitted(context, call, context.root)
+            if checked is not None:
+                self._settler.deliver(context, changes, with_result(changes, call, checked))
         self._settler.end_open_calls(
             context, changes, abandoned_results(context, end), await self._nested.open_nested_calls(context)
         )

@@ -19,6 +19,7 @@ from toolwright.runtime.context.commit import Changes, End
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.record import source_of
 from toolwright.runtime.runs.outage import back_off, end_of_back_off, next_try
+from toolwright.runtime.runs.reading import is_unread
 from toolwright.runtime.threads.inbox import OWN
 from toolwright.runtime.timers import AFTER_RUN
 from toolwright.wire.event import run_event
@@ -31,7 +32,8 @@ MADE_UP_AFTER = timedelta(seconds=60)
 def finish(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[Changes, Run]:
     """Return the changes and the run's row that end the run and release the thread, without effects on its family.
 
-    Events that a failed run has read are requeued, which counts against them unless the model is the cause.
+    Events that a failed run has read are requeued, which counts against them unless the model is the cause. Those that
+    it has not read yet are requeued however it ends.
     """
     now, output, inbox = context.clock.now(), run.output, list[InboxChange]()
     if end.status == "skipped":
@@ -40,7 +42,8 @@ def finish(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[C
         inbox = [event.requeued(int(end.fault == "batch")) for event in context.reading.values()]
         changes = _without_requeued(context, changes)
     if end.status != "failed":
-        inbox = [event.processed() for event in context.reading.values()]
+        is_requeued = is_unread(context)
+        inbox = [each.requeued(0) if is_requeued else each.processed() for each in context.reading.values()]
     over = changed(
         run,
         status=end.status,

@@ -5,36 +5,80 @@ from itertools import takewhile
 
 from toolwright.core.errors import HookFailed
 from toolwright.core.journal.agent_effects import DropTimer
-from toolwright.core.journal.child_effects import change_call
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Apply, Finish, Result
-from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call
+from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
-from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
+from toolwright.runtime.calls.execute import CallExecutor, with_result
 from toolwright.runtime.calls.plan import can_run_concurrently, max_concurrent
 from toolwright.runtime.context.commit import Changes, End, Next
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.hooks import HookRunner, SentBack, record
+from toolwright.runtime.pending.pending import late_result
 from toolwright.runtime.runs.ends import RunEnds
 from toolwright.runtime.runs.outcomes import Outcomes
+from toolwright.runtime.runs.reading import InboxReader
 from toolwright.runtime.state.state import RunState
 from toolwright.runtime.timers import AFTER_RUN
-from toolwright.wire.result import result_from_json, result_to_json
 
 
 class HookActions:
     """Asks the hooks of a run, and commits the consequences of their verdicts."""
 
     def __init__(
-        self, hooks: HookRunner, ends: RunEnds, outcomes: Outcomes, executor: CallExecutor, store: Store
+        self,
+        hooks: HookRunner,
+        ends: RunEnds,
+        outcomes: Outcomes,
+        executor: CallExecutor,
+        store: Store,
+        reader: InboxReader,
     ) -> None:
+        self._reader = reader
         self._hooks = hooks
         self._ends = ends
         self._outcomes = outcomes
         self._executor = executor
         self._store = store
+
+    async def read_inbox(self, context: RunContext) -> bool:
+        """Add the inbox events of the run to its conversation, once hooks were asked about the results among them.
+
+        Return whether the run goes on.
+        """
+        checked, events = Changes(), list[InboxEvent]()
+        for event in context.reading.values():
+            read = await self._late_result(context, checked, event)
+            if isinstance(read, HookFailed):
+                await self.fail(context, read)
+                return False
+            events.append(read)
+
+        async def build() -> Next:
+            changes = checked.copy()
+            await self._reader.add(context, changes, context.run, events)
+            return Next(kind=Result, changes=changes, run=context.run)
+
+        return await context.commit(build) == "done"
+
+    async def _late_result(
+        self, context: RunContext, changes: Changes, event: InboxEvent
+    ) -> InboxEvent | HookFailed:
+        """Return the event with the result of a call as the hooks have changed it."""
+        if event.type != "tool_result":
+            return event
+        call_id = str(event.content["toolCallId"])
+        call = await context.retry_until_available(lambda: self._store.call(call_id))
+        checked = None if call is None else await self._executor.submitted(context, call, context.root)
+        if call is None or checked is None:
+            return event
+        if checked.failed is not None:
+            return checked.failed
+        with_result(changes, call, checked)
+        late = late_result(call, checked.result, event.depth, event.created_at)
+        return changed(event, content=late.content) if checked.rows else event
 
     async def admit_first(self, context: RunContext) -> None:
         """Ask about the messages that no model has answered yet, once in this process, before the run's first step."""
@@ -98,15 +142,6 @@ class HookActions:
         waiting = [each for each in frame.unanswered() if each.status == "created"]
         return [*takewhile(lambda each: can_run_concurrently(tools.get(each.name)), waiting)] or [call]
 
-    async def result(self, context: RunContext, call: Call, state: RunState) -> HandlerOutcome | None:
-        """Return the result of a call settled elsewhere with the verdicts of hooks, or None if none is asked."""
-        hooks, tool = context.active.hooks, context.active.by_name.get(call.name)
-        is_asked = hooks is not None and bool(hooks.after_call) and not context.frame.tools
-        if not is_asked or call.result is None or call.approval == "asked":
-            return None  # a call that was not approved has not started
-        ran = HandlerOutcome(result_from_json(call.result), state)
-        return await self._executor.with_verdicts(context, call, tool, ran)
-
     async def nested_result(self, context: RunContext, call: Call, state: RunState) -> Call:
         """Return the call of a handler with its result as hooks have changed it, if it was submitted from elsewhere.
 
@@ -117,15 +152,14 @@ class HookActions:
         rows = await context.retry_until_available(lambda: self._store.verdicts(context.run.id))
         if any(each.call_id == call.id and each.point == "after_call" for each in rows):
             return call
-        checked = await self.result(context, call, state)
-        if checked is None or not isinstance(checked.outcome, ToolResult) or not checked.rows:
+        checked = await self._executor.submitted(context, call, context.frame)
+        if checked is None or not checked.rows:
             return call
-        state.execution.failed = checked.state.execution.failed
-        changes, after = Changes(), changed(call, result=result_to_json(checked.outcome))
-        record(changes, checked.rows)
-        changes.effects += (change_call(after, "result"),)
+        state.execution.failed = checked.failed
+        changes = Changes()
+        call = with_result(changes, call, checked)
         await context.write(Result, changes, context.run)
-        return after
+        return call
 
     async def tell_end(self, context: RunContext, new_id: Callable[[str], str]) -> None:
         """Ask about a run that has ended here, and drop the timer that makes up for a process that dies."""

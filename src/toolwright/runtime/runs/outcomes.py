@@ -10,7 +10,7 @@ from toolwright.core.agents.active import CallSummary, after_calls, after_text, 
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import HookFailed
 from toolwright.core.hooks import HookVerdict
-from toolwright.core.journal.child_effects import HandOff, change_call
+from toolwright.core.journal.child_effects import HandOff
 from toolwright.core.journal.space_effects import KeepTexts
 from toolwright.core.journal.units import Advance, Answer, Result
 from toolwright.core.model import ModelResponse, call_not_executed
@@ -29,7 +29,7 @@ from toolwright.core.threads.inbox import FAULT, InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import CutReason, QueuedCall, Run, StopReason, Usage
 from toolwright.core.value import changed
-from toolwright.runtime.calls.execute import CallExecutor, HandlerOutcome
+from toolwright.runtime.calls.execute import CallExecutor, CheckedResult, HandlerOutcome, with_result
 from toolwright.runtime.calls.nested import Nested, config_of
 from toolwright.runtime.calls.plan import CallPlanner, can_run_concurrently
 from toolwright.runtime.calls.settle import AbandonedCallResults, CallSettler
@@ -54,7 +54,6 @@ from toolwright.runtime.runs.loop import limit_end
 from toolwright.runtime.runs.outage import end_outage, has_own_message
 from toolwright.runtime.state.facts import injected_message
 from toolwright.wire.event import step_event
-from toolwright.wire.result import result_to_json
 
 log = logger("toolwright.runtime")
 
@@ -289,19 +288,16 @@ class Outcomes:
         changes.nested, changes.call_changes = (*(moved or [call]),), []
         return Next(kind=Result, changes=changes, run=context.run)
 
-    async def delivered(self, context: RunContext, call: Call, checked: HandlerOutcome | None = None) -> Next:
+    async def delivered(self, context: RunContext, call: Call, checked: CheckedResult | None = None) -> Next:
         """Build the unit that delivers the result of a call settled elsewhere, with its consequences.
 
         `checked` is the result with the verdicts of hooks, or None without hooks.
         """
         changes = Changes()
-        if checked is not None and checked.rows and isinstance(checked.outcome, ToolResult):
-            record(changes, checked.rows)
-            call = changed(call, result=result_to_json(checked.outcome))
-            changes.effects += (change_call(call, "result"),)
+        call = with_result(changes, call, checked)
         self._settler.deliver(context, changes, call, await self._settler.bounded(context, changes, call))
-        if checked is not None and checked.state.execution.failed is not None:
-            return await self._stopped(context, changes, checked.state.execution)
+        if checked is not None and checked.failed is not None:
+            return self._failed(context, changes, checked.failed)
         return self.with_next(context, changes, context.run)
 
     def handed_over(self, context: RunContext, events: Sequence[InboxEvent]) -> Next:
@@ -355,11 +351,9 @@ class Outcomes:
 
     async def _stopped(self, context: RunContext, changes: Changes, execution: RunExecution) -> Next:
         """Build the unit of a handler that has ended the run or its side's turn: no later call of the step starts."""
-        changes.events.append(step_event("step.done", context.run.step_count, context.step_usage))
         if execution.failed is not None:
-            failed = execution.failed
-            end = End("failed", error=failed.message, error_code=failed.code)
-            return _forced_end(context.run, changes, end)
+            return self._failed(context, changes, execution.failed)
+        changes.events.append(step_event("step.done", context.run.step_count, context.step_usage))
         if execution.skipped is not None:
             end = End("skipped", reason=execution.skipped.reason)
             return _forced_end(context.run, changes, end)
@@ -373,6 +367,12 @@ class Outcomes:
         await self._ends.end_open_calls(context, changes, End("completed"))
         end = limit_end(context, run)
         return Next(kind=Result, changes=changes, run=run, ends_step=True, end=end)
+
+    def _failed(self, context: RunContext, changes: Changes, failed: HookFailed) -> Next:
+        """Build the unit of a result whose hook has failed, which ends the run."""
+        changes.events.append(step_event("step.done", context.run.step_count, context.step_usage))
+        end = End("failed", error=failed.message, error_code=failed.code)
+        return _forced_end(context.run, changes, end)
 
     async def close_unfinished_below(self, context: RunContext, changes: Changes, call: Call) -> None:
         """Close the unfinished nested calls of a call. Nested calls started in this process need no read."""

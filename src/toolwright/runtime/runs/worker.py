@@ -4,16 +4,14 @@ import asyncio
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from datetime import timedelta
 from typing import NamedTuple
 
 from toolwright.core.agents.active import ActiveAgent
-from toolwright.core.agents.agent import entity_id_of
 from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import LogContext, logger, logging_without
 from toolwright.core.errors import ServerFailed, StoreError, ToolwrightError
-from toolwright.core.files import FileDrafts
 from toolwright.core.journal.child_effects import CloseRequest
 from toolwright.core.journal.store import KnownMessages, ThreadView
 from toolwright.core.journal.telemetry import RunTrace, Telemetry
@@ -32,7 +30,6 @@ from toolwright.runtime.calls.settle import CallSettler
 from toolwright.runtime.calls.variables import still_missing
 from toolwright.runtime.context.commit import Answered, Changes, Listeners, ThreadLost
 from toolwright.runtime.context.context import RunContext
-from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.journal import Services
 from toolwright.runtime.model.answer import ask_again
 from toolwright.runtime.runs.act import Actions
@@ -41,16 +38,9 @@ from toolwright.runtime.runs.finish import leaving_after, presence
 from toolwright.runtime.runs.hook_actions import HookActions
 from toolwright.runtime.runs.loop import execute
 from toolwright.runtime.runs.outage import back_off_end, is_left_to_others, retries, unknown_agent
+from toolwright.runtime.runs.reading import InboxReader, starting
 from toolwright.runtime.spaces.membership import Membership
-from toolwright.runtime.threads.inbox import (
-    alike,
-    cleaned_texts,
-    depth_of,
-    inbox_message,
-    inbox_parts,
-    own_message,
-    within_limit,
-)
+from toolwright.runtime.threads.inbox import cleaned_texts, depth_of
 from toolwright.runtime.threads.thread_tree import Lineages, first_run
 from toolwright.wire.event import run_event, step_event
 
@@ -125,14 +115,14 @@ class RunWorker:
         lineages: Lineages,
         listeners: Listeners,
         membership: Membership,
-        files: FileKeeper,
+        reader: InboxReader,
         hooks: HookActions,
         lifespan: object = None,
     ) -> None:
         self._hooks = hooks
         self._lifespan = lifespan
         self._membership = membership
-        self._files = files
+        self._reader = reader
         self._telemetry = services.telemetry
         self._listeners = listeners
         self._store = services.store
@@ -471,7 +461,7 @@ class RunWorker:
         try:
             answer: Answered = "file"
             while answer == "file":  # a file name that was taken in the meantime
-                changes = await self._read(context, taken, waiting)
+                changes = await self._reader.start(context, taken, waiting)
                 changes.events.append(step_event("step.started", 1))
                 await context.space.check(changes, context.base)
                 at_work_in = await context.space.begin(waiting, context.author)
@@ -485,17 +475,6 @@ class RunWorker:
                 context, claim, waiting, context.redactor.text(f"The run cannot begin: {error_text(error)}")
             )
 
-    async def _read(self, context: RunContext, run: Run, waiting: list[InboxEvent]) -> Changes:
-        """Return the changes with which the run starts; the full text of events that are too long is kept in files."""
-        thread_id, drafts = context.thread.id, FileDrafts(context.files)
-        bounded = [await within_limit(event, thread_id, self._files, drafts) for event in waiting]
-        own = [event for event in waiting if event.run_id == run.id]
-        is_spoken = any(event.type == "space_message" for event in waiting)
-        members = await self._membership.company(entity_id_of(run.agent)) if is_spoken else {}
-        changes = _reading(context, run, bounded, await cleaned_texts(own), alike(waiting, members))
-        changes.files = drafts.changes
-        return changes
-
     async def _refuse(
         self, context: RunContext, claim: Callable[..., Claim], waiting: list[InboxEvent], error: str
     ) -> None:
@@ -506,7 +485,7 @@ class RunWorker:
         own = [event for event in waiting if event.run_id == context.run.id]
         back = [event.requeued(1) for event in waiting if event not in own]
         try:
-            read = _reading(context, over, own, await cleaned_texts(own))
+            read = starting(context, over, own, await cleaned_texts(own))
             await self._write_refusal(context, claim, read, over, back)
         except (ThreadLost, StoreError):
             raise
@@ -572,27 +551,6 @@ def _log_place(context: RunContext) -> LogContext:
     traceparent = None if context.trace is None else context.trace.traceparent
     trace_id = None if traceparent is None else traceparent.split("-")[1]
     return LogContext(run_id=context.run.id, thread_id=context.thread.id, trace_id=trace_id)
-
-
-def _reading(
-    context: RunContext,
-    run: Run,
-    waiting: list[InboxEvent],
-    cleaned: Mapping[str, str],
-    ambiguous: Set[str] = frozenset(),
-) -> Changes:
-    """Return the changes with which a run starts by reading these events; `ambiguous` are those of `alike`."""
-    changes = Changes(events=[run_event(run)])
-    rest = [event for event in waiting if event.run_id != run.id]
-    for event in waiting:
-        if event.run_id == run.id and event.type != "call":
-            changes.read += (event.event_id,)
-            context.add_message(changes, own_message(event, run, 1, context.next_seq(changes), cleaned))
-    if rest:
-        changes.inbox = () if run.over else tuple([event.as_read_by(run.id) for event in rest])
-        for events in inbox_parts(rest):
-            context.add_message(changes, inbox_message(events, run, 1, context.next_seq(changes), ambiguous))
-    return changes
 
 
 def _opening_claim(**fields: object) -> Claim:
