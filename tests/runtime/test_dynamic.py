@@ -12,6 +12,8 @@ import toolwright as tw
 from tests.databases import database, prepare
 from tests.kit import DONE, Watched, call, calls, until
 from tests.runtime.rig import Rig, running
+from tests.runtime.solving import DONE as SOLVED
+from tests.runtime.solving import TEXT, said, solved
 from toolwright.core.dependencies import dynamic
 from toolwright.core.errors import DefinitionError
 from toolwright.core.threads.call import Call
@@ -197,6 +199,22 @@ async def test_a_tool_that_is_not_available_is_neither_sent_nor_called() -> None
         assert offered(model) == [["look", "refund"]] * 2
         assert await results(rig, run) == ["Seen", "Refunded"]
     assert refunded == ["refund"]
+
+
+async def test_a_composed_answer_can_only_call_the_tools_that_are_available() -> None:
+    refunded = list[str]()
+
+    @tw.tool(description="Refund.", available=lambda state: False)
+    async def refund() -> str:
+        refunded.append("refund")
+        return "Refunded"
+
+    turns = [said(None, {"_tool": "refund"}), said(None, {"_tool": "look"}), said(SOLVED)]
+    context = [{"type": "tool", "tool": ["look", "refund"]}, TEXT]
+    solution, model = await solved(turns, context, app=tw.App(tools=[look, refund]))
+    assert ([each.tool for each in solution.calls], refunded) == (["look"], [])
+    assert ["refund" in str(each.answer.schema) for each in model.requests if each.answer] == [False] * 3
+    assert "calls.0._tool: must be" in model.requests[1].messages[-1].content
 
 
 @pytest.mark.parametrize(("per_step", "count", "tools"), [(False, 1, [2, 2, 2]), (True, 3, [2, 1, 2])])

@@ -1,6 +1,6 @@
 """Agent that answers composed requests, and its answers: `{output, calls}`, validated and parsed as calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from typing import Any
@@ -63,10 +63,9 @@ class ComposedForm:
         composed = compose(output.schema, tools, reasoning=self._reasoning)
         self._schema = AnswerSchema(schema=composed, name="answer")
         self._output, self._output_validator = output, ResultValidator(closed_output(output.schema), "output")
-        self._tools = {tool.name: tool for tool in tools}
+        self._set_tools({tool.name: tool for tool in tools})
         self._instances = request.instances
         self.opening = opening_of(request, at)
-        self._envelope = ResultValidator(_envelope([*self._tools]), "answer")
 
     @property
     def schema(self) -> AnswerSchema:
@@ -112,9 +111,20 @@ class ComposedForm:
         form._schema = AnswerSchema(
             schema=with_call(self._schema.schema, tool, reasoning=self._reasoning), name=self._schema.name
         )
-        form._tools = {**self._tools, tool.name: tool}
-        form._envelope = ResultValidator(_envelope([*form._tools]), "answer")
+        form._set_tools({**self._tools, tool.name: tool})
         return form
+
+    def without(self, names: Collection[str]) -> "ComposedForm":
+        """Return a form of answers that cannot call the tools of these names."""
+        form = copy(self)
+        form._set_tools({name: tool for name, tool in self._tools.items() if name not in names})
+        composed = compose(self._output.schema, form._tools.values(), reasoning=self._reasoning)
+        form._schema = AnswerSchema(schema=composed, name=self._schema.name)
+        return form
+
+    def _set_tools(self, tools: Mapping[str, Tool]) -> None:
+        self._tools = tools
+        self._envelope = ResultValidator(_envelope([*tools]), "answer")
 
     def _call_errors(self, tool: Tool, arguments: JSONObject) -> list[FieldError]:
         """Return the errors of a call. References in arguments are validated later, when the call starts."""

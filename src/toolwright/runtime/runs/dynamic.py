@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from toolwright.core.agents.active import ActiveAgent
 from toolwright.core.dependencies.dynamic import Dynamic, ValueOf, dynamic_of, is_true, text_of
 from toolwright.core.errors import FunctionFailed
+from toolwright.core.requests.speaker import ComposedForm
 from toolwright.core.threads.compaction import refers, text_digest
 from toolwright.core.threads.message import Decided
 from toolwright.core.value import changed
@@ -146,7 +147,10 @@ class DynamicValues:
         key = id(base), names
         known = self._narrowed.get(key)
         if known is None or known[0] is not base:
-            known = self._narrowed[key] = base, base.without(names)
+            narrowed = base.without(names)
+            if isinstance(base.form, ComposedForm):
+                narrowed = changed(narrowed, form=base.form.without(names))
+            known = self._narrowed[key] = base, narrowed
             if len(self._narrowed) > REMEMBERED:
                 self._narrowed.popitem(last=False)
         return known[1]
