@@ -359,6 +359,37 @@ async def test_a_message_to_a_resumable_child_brings_the_deps_of_its_run() -> No
         assert [await results(rt, each.id) for each in reversed(runs)] == [[7], [8]]
 
 
+@pytest.mark.parametrize("says", [False, True], ids=["ends", "notifies"])
+async def test_news_of_a_child_in_the_background_begin_a_run_with_the_deps_of_its_call(says: bool) -> None:
+    free = asyncio.Event()
+
+    @tw.tool(description="Works.")
+    async def work(state: tw.ThreadState) -> str:
+        await free.wait()
+        if says:
+            await state.notify_parent("Half of it is done.")
+        return "worked"
+
+    child = tw.Agent(
+        "below", instructions="Help.", model=ScriptedModel([call("work"), {"text": "Done."}]), tools=[work]
+    )
+    config = tw.SubagentToolConfig(name="below", blocking=False)
+    turns: list[Any] = [
+        {"when": "First", **call("below", message="Help.")},
+        {"text": "Done."},
+    ]
+    child = tw.Agent("below", child.side_a, expose_as_tool=True, tool_description="Helps.")
+    agent = desk(*turns, tools=[config, number])
+    async with journals.runtime(tw.App(agents=[agent, child])) as rt:
+        thread = await rt.threads.create("desk")
+        for text, each in (("First", 7), ("Second", 8)):
+            await rt.runs.wait((await rt.threads.send(thread.id, text, deps=Customer(id=each))).id)
+        free.set()
+        await newest(rt, thread.id, 3 + says)
+        runs = await rt.runs.list(thread_id=thread.id)
+        assert [(each.deps or {})["id"] for each in reversed(runs)] == [7, 8, 7, 7][: 3 + says]
+
+
 @pytest.mark.parametrize(("deps", "number_of"), [(Customer, 7), (Shopper, None), (None, None)])
 async def test_an_agent_that_takes_the_thread_over_sees_deps_of_its_own_type_only(
     deps: Any, number_of: Any
@@ -395,6 +426,8 @@ def test_a_configuration_cannot_give_deps_to_an_agent_that_declares_none() -> No
         ({"id": "seven"}, "not a valid Customer: deps.id"),
         ({"id": 7, "notes": ["x" * MAX_DEPS]}, "more than 65536 bytes"),
         ({"id": 7, "notes": float("nan")}, "cannot be stored"),
+        ({"id": 7, "adress": {}}, "not a valid Customer: deps.adress: is not a known argument"),
+        ({"id": 7, "address": {"town": "Rome"}}, "deps.address.town: is not a known argument"),
         (Address(), "must be a Customer, not a value of the type Address"),
     ],
 )
@@ -404,6 +437,17 @@ async def test_an_invalid_value_is_refused_and_nothing_is_sent(value: Any, error
         with pytest.raises(InvalidRequest, match=error):
             await rt.threads.send(thread.id, "Go", deps=value)
         assert await rt.runs.list(thread_id=thread.id) == []
+
+
+class Open(BaseModel, extra="ignore"):
+    id: int
+
+
+@pytest.mark.one_journal
+async def test_a_type_can_say_what_becomes_of_unknown_fields() -> None:
+    agent = desk(call("number"), {"text": "Done."}, deps=Open)
+    result = await tw.run(agent, "Go", deps={"id": 7, "other": 1})
+    assert [made.result.result for made in result.calls if made.result] == [7]
 
 
 @pytest.mark.one_journal

@@ -155,7 +155,7 @@ def form_error(error: Mapping[str, Any], words: Vocabulary = FIELDS) -> str:
         return _OTHERS[kind].format_map(more)
     if kind == "missing":
         return words.missing
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return words.unknown
     return str(error["msg"]).replace("Input should be", "must be", 1)
 

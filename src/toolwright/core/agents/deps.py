@@ -1,10 +1,10 @@
 """Deps: the type of the value that the caller of a run passes to its tools, its validation and its JSON."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, PydanticUserError, RootModel, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -45,7 +45,8 @@ class DepsType:
             if getattr(cause, "code", None) != "typed-dict-version":
                 reason = f"{reason} {NO_CONNECTIONS}"
             raise DefinitionError(f"deps={self.name} cannot be stored: {reason}") from error
-        if any(_has_secret(each) for each in schemas):
+        self._extra: Literal["forbid"] | None = None if _takes_others(declared, schemas[0]) else "forbid"
+        if any(_has(_is_secret, each) for each in schemas):
             raise DefinitionError(
                 f"deps={self.name} has a secret field. Deps are stored in plain text and shown to services. Keep "
                 "secrets in variables, and read them with state.env."
@@ -54,7 +55,8 @@ class DepsType:
     def dump(self, value: object) -> JSONObject:
         """Return a value of the type, or a mapping with its fields, as the JSON object to store.
 
-        Raises `InvalidRequest` if it does not fit the type, cannot be read back or is too large.
+        Raises `InvalidRequest` if it does not fit the type, cannot be read back or is too large. Unknown fields are
+        refused, unless the type's pydantic configuration says `extra`.
         """
         if type(value) is self.declared:
             given = self._json(value)
@@ -66,7 +68,7 @@ class DepsType:
         if utf8_size(given) > MAX_DEPS:
             raise _too_large()
         try:
-            stored = self._json(self._read(given))
+            stored = self._json(self._read(given, self._extra))
         except ValidationError as error:
             faults = within(built_errors(error, given), "deps")
             raise InvalidRequest(
@@ -89,9 +91,9 @@ class DepsType:
                 sentence(f"The run's deps do not fit {self.name} any more: {faults}")
             ) from error
 
-    def _read(self, stored: JSON) -> Any:
+    def _read(self, stored: JSON, extra: Literal["forbid"] | None = None) -> Any:
         try:
-            return self._adapter.validate_json(dumps(stored), by_alias=True, by_name=True)
+            return self._adapter.validate_json(dumps(stored), by_alias=True, by_name=True, extra=extra)
         except ValidationError:
             raise
         except (Exception, SystemExit) as error:  # a validator of the user's type can raise anything
@@ -138,13 +140,30 @@ def deps_type(declared: type[Any]) -> DepsType:
     return DepsType(declared)
 
 
-def _has_secret(schema: object) -> bool:
+def _has(is_searched: Callable[[dict[str, object]], bool], schema: object) -> bool:
+    """Return whether the schema or a part of it is one that is searched."""
     if isinstance(schema, list):
-        return any(_has_secret(each) for each in cast("list[object]", schema))
+        return any(_has(is_searched, each) for each in cast("list[object]", schema))
     if not isinstance(schema, dict):
         return False
     part = cast("dict[str, object]", schema)
-    return _SECRET.items() <= part.items() or any(_has_secret(each) for each in part.values())
+    return is_searched(part) or any(_has(is_searched, each) for each in part.values())
+
+
+def _is_secret(part: dict[str, object]) -> bool:
+    return _SECRET.items() <= part.items()
+
+
+def _is_open(part: dict[str, object]) -> bool:
+    return "properties" in part and part.get("additionalProperties") is True
+
+
+def _takes_others(declared: type[Any], schema: JSONObject) -> bool:
+    """Return whether the type itself says what becomes of unknown fields."""
+    config = getattr(
+        declared, "model_config" if issubclass(declared, BaseModel) else "__pydantic_config__", {}
+    )
+    return "extra" in config or _has(_is_open, schema)
 
 
 def _invalid(error: str) -> InvalidRequest:

@@ -21,6 +21,9 @@ FAULT = "fault"
 ORIGIN = "originRunId"
 """Field of an event with the run that caused it, such as the run of a call whose result is late."""
 
+ORIGIN_CALL = "originCallId"
+"""Field of an event of a child with the parent's call that it is about, if there is one of that id."""
+
 MOST_ATTEMPTS = 3
 """Maximum number of failed runs of an event before its status is `failed` (D21)."""
 

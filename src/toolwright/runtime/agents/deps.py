@@ -10,7 +10,7 @@ from toolwright.core.agents.deps import DepsType, deps_type
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
-from toolwright.core.threads.inbox import ORIGIN, InboxEvent
+from toolwright.core.threads.inbox import ORIGIN, ORIGIN_CALL, InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 
@@ -66,8 +66,18 @@ async def deps_of_run(
     """
     if run.deps is not None or deps_type_of(catalog, run.agent) is None:
         return run.deps
-    origin = next((each for event in events if (each := event.content.get(ORIGIN)) is not None), None)
-    caused_by = None if origin is None else await store.run(str(origin))
+    caused_by = await _cause(store, events)
     if caused_by is not None and caused_by.agent == run.agent and caused_by.deps is not None:
         return caused_by.deps
     return await last_deps(store, catalog, run.thread_id, run.agent, but=run.id)
+
+
+async def _cause(store: Store, events: Iterable[InboxEvent]) -> Run | None:
+    """Return the run that has caused the first of these events for which there is one."""
+    for event in events:
+        origin, call_id = event.content.get(ORIGIN), event.content.get(ORIGIN_CALL)
+        call = None if call_id is None else await store.call(str(call_id))
+        cause = await store.run(str(origin if call is None else call.run_id))
+        if cause is not None:
+            return cause
+    return None

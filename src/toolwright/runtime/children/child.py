@@ -16,7 +16,7 @@ from toolwright.core.ports import Clock
 from toolwright.core.results import AttachmentRef, ToolResult
 from toolwright.core.threads.child import ChildStatus, Link, link_from_json, link_json
 from toolwright.core.threads.event import EventDraft
-from toolwright.core.threads.inbox import Delivery, InboxEvent
+from toolwright.core.threads.inbox import ORIGIN_CALL, Delivery, InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, cut_reason
 from toolwright.core.threads.thread import Thread
@@ -335,6 +335,7 @@ def _notice(
     if not link.implicit:
         return None
     notice: JSONObject = {"reference": context.thread.id, "name": context.thread.name, "status": state}
+    notice[ORIGIN_CALL] = context.answered_call
     notice |= {"result": answer.result} if answer.status == "success" else {"error": answer.error}
     event_id = f"sub:{run.id}.{context.seq}"  # a reopened run can end again
     return notice_for(parent, event_id, notice, files, run.chain_depth, context.clock, context.new_id)

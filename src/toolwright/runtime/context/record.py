@@ -22,6 +22,7 @@ from toolwright.core.threads.call import OPEN, Call, is_over
 from toolwright.core.threads.inbox import InboxChange, InboxEvent
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, Usage
+from toolwright.core.threads.state_report import OWN
 from toolwright.core.threads.thread import Thread
 from toolwright.core.value import changed
 from toolwright.runtime.context.commit import Changes
@@ -77,6 +78,15 @@ class RunRecord:
     def is_held_here(self) -> bool:
         """Return whether this process has claimed the run and not released it."""
         return self._stored_run is not None and self.run.held
+
+    @property
+    def answered_call(self) -> str | None:
+        """The id of the parent's call whose message the run of a child answers; the message is named after it."""
+        of_run = [
+            each.id for each in self.root.messages if each.run_id == self.run.id and each.role == "user"
+        ]
+        named = next((each for each in reversed(of_run) if each.startswith(OWN)), None)
+        return None if named is None else f"call_{named.removeprefix(OWN).replace('-', '.')}"
 
     @property
     def known(self) -> KnownMessages | None:

@@ -12,6 +12,7 @@ from toolwright.core.results import AttachmentRef
 from toolwright.core.state import checks as given
 from toolwright.core.text import brief
 from toolwright.core.threads.child import Child, ChildStatus
+from toolwright.core.threads.inbox import ORIGIN_CALL
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.context import RunContext
@@ -164,6 +165,7 @@ class Family:
         refs = await copy_files(parent.id, drafts, files, context.clock, context.new_id)
         message = (await context.redactor_of(parent)).text(text)
         content = {"reference": thread.id, "name": thread.name, "status": "running", "message": message}
+        content[ORIGIN_CALL] = context.answered_call
         event_id = f"sub:{self._call_id}.{number}"
         notice = notice_for(
             parent, event_id, {**content}, refs, context.run.chain_depth, context.clock, context.new_id
