@@ -7,7 +7,7 @@ process that takes the run over asks again.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from toolwright.core.checks import brief_value, check_list, is_number
 from toolwright.core.errors import DefinitionError
@@ -104,6 +104,25 @@ def _check_reason(verdict: str, reason: object) -> None:
         )
 
 
+class HookSource(Protocol):
+    """The run behind an event. Its parts are created when a hook reads them."""
+
+    @property
+    def state(self) -> ThreadState: ...
+
+    @property
+    def caller(self) -> Decider | None: ...
+
+    async def sample(
+        self,
+        messages: Sequence[tuple[str, str]] | str,
+        model: object,
+        system: str | None,
+        max_tokens: int | None,
+        /,
+    ) -> Sampled: ...
+
+
 class HookEvent(Value, gc=True):
     """Attributes that the events of all points have.
 
@@ -112,13 +131,21 @@ class HookEvent(Value, gc=True):
     their checked credential; None for plans and inbox events.
     """
 
-    state: ThreadState
+    source: HookSource
     agent: str
     thread_id: str
     run_id: str
     step: int
-    caller: Decider | None
-    sampler: Callable[..., Awaitable[Sampled]]
+
+    @property
+    def state(self) -> ThreadState:
+        """The state of the run's thread, to be read."""
+        return self.source.state
+
+    @property
+    def caller(self) -> Decider | None:
+        """Who sent the message that the run answers."""
+        return self.source.caller
 
     async def sample(
         self,
@@ -133,7 +160,7 @@ class HookEvent(Value, gc=True):
         `messages` is a string, or pairs of a role (`user`, `assistant`) and a string. Raises `ModelError` if there is
         no answer, `InvalidRequest` for invalid arguments.
         """
-        return await self.sampler(messages, model=model, system=system, max_tokens=max_tokens)
+        return await self.source.sample(messages, model, system, max_tokens)
 
 
 class BeforeRun(HookEvent, gc=True):

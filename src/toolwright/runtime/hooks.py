@@ -46,6 +46,7 @@ from toolwright.core.text import brief, error_text, sentence
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.decision import Decider, caller_of
 from toolwright.core.threads.message import CORRECTION, Message
+from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.approval import Approval, narrower
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.core.tools.tool import Tool
@@ -53,13 +54,13 @@ from toolwright.core.value import Value, changed
 from toolwright.runtime.context.commit import Changes
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.env import redacted
-from toolwright.runtime.state.state import HandlerServices, view_of
+from toolwright.runtime.state.state import HandlerServices, RunState, read_children, reading_state
 from toolwright.wire.event import verdict_event
 
 log = logger("toolwright.hooks")
 E = TypeVar("E", bound=HookEvent)
 Sampler = Callable[..., Awaitable[Sampled]]
-"""Answers `HookEvent.sample` for a run's context."""
+"""Answers `HookEvent.sample`, given the context of the run."""
 HELD = "(This answer was not shown.)"
 """Text in place of an answer that a hook which holds texts has sent back."""
 ABORTED = ToolResult.fail("The run was cancelled.", error_code="cancelled")
@@ -96,9 +97,9 @@ def record(changes: Changes, rows: Sequence[HookVerdict]) -> None:
 class HookRunner:
     """Asks the hooks of an active agent. Raises `HookFailed` if one fails, except before a call, which it denies."""
 
-    def __init__(self, services: HandlerServices, sampler: Callable[[RunContext], Sampler]) -> None:
+    def __init__(self, services: HandlerServices, sampler: Sampler) -> None:
         self.services = services
-        self._sampler = sampler
+        self.sampler = sampler
 
     async def before_run(
         self, context: RunContext, messages: Sequence[Message]
@@ -250,17 +251,44 @@ class HookRunner:
     async def _event(
         self, kind: type[E], context: RunContext, about: Message | None = None, **parts: object
     ) -> E:
-        state = await view_of(context, self.services)
+        children: Sequence[Thread] = ()
+        if context.may_have_children:
+            children = await read_children(context, self.services)
         return kind(
-            state=state,
+            source=_Source(self, context, children, about),
             agent=context.active.agent.name,
             thread_id=context.thread.id,
             run_id=context.run.id,
             step=context.run.step_count,
-            caller=_caller(context) if about is None else caller_of(about.sender),
-            sampler=self._sampler(context),
             **parts,
         )
+
+
+class _Source:
+    """The run behind an event, whose `about` is the message that hooks are asked about, or None."""
+
+    def __init__(
+        self, runner: HookRunner, context: RunContext, children: Sequence[Thread], about: Message | None
+    ) -> None:
+        self._runner, self._context, self._children, self._about = runner, context, children, about
+
+    @property
+    def state(self) -> RunState:
+        return reading_state(self._context, self._runner.services, self._children)
+
+    @property
+    def caller(self) -> Decider | None:
+        return _caller(self._context) if self._about is None else caller_of(self._about.sender)
+
+    async def sample(
+        self,
+        messages: Sequence[tuple[str, str]] | str,
+        model: object,
+        system: str | None,
+        max_tokens: int | None,
+        /,
+    ) -> Sampled:
+        return await self._runner.sampler(self._context, messages, model, system, max_tokens)
 
 
 class _Asked:

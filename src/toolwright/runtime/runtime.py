@@ -113,7 +113,7 @@ class Runtime(Carried):
         )
         self._hooks = hooks = HookRunner(
             HandlerServices(bus, keeper, environment, store, parts.sandbox, self._forms),
-            lambda context: Sampling(self._model_answers).for_hook(context),
+            lambda *question: Sampling(self._model_answers).for_hook(*question),
         )
         self._windows = ContextWindows(store, parts.models, ResultReader(store).tool, context)
         self._model_answers = ModelAnswers(

@@ -1,6 +1,6 @@
 """Sampling: a handler sends a request to its agent's model outside the conversation."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from toolwright.core.errors import ModelError
@@ -31,24 +31,21 @@ class Sampling:
         answer: JSONObject = {"text": response.text, "model": response.model}
         return ToolResult.ok(answer if response.cut is None else {**answer, "stopReason": response.cut})
 
-    def for_hook(self, context: RunContext) -> Callable[..., Awaitable[Sampled]]:
-        """Return the function behind `HookEvent.sample`: the run pays for the answer with its next unit."""
-
-        async def sample(
-            messages: Sequence[tuple[str, str]] | str,
-            *,
-            model: object = None,
-            system: str | None = None,
-            max_tokens: int | None = None,
-        ) -> Sampled:
-            request = _request(context, sampling(messages, system, max_tokens, None, None))
-            response = await self._model_answers.ask_beside(context, request, model)
-            if response is None:
-                raise ModelError("The run was cancelled.")
-            context.unpaid.append(response)
-            return Sampled(text=response.text, model=response.model, stop_reason=response.cut)
-
-        return sample
+    async def for_hook(
+        self,
+        context: RunContext,
+        messages: Sequence[tuple[str, str]] | str,
+        model: object,
+        system: str | None,
+        max_tokens: int | None,
+    ) -> Sampled:
+        """Answer `HookEvent.sample`. The run pays for the answer with its next unit."""
+        request = _request(context, sampling(messages, system, max_tokens, None, None))
+        response = await self._model_answers.ask_beside(context, request, model)
+        if response is None:
+            raise ModelError("The run was cancelled.")
+        context.unpaid.append(response)
+        return Sampled(text=response.text, model=response.model, stop_reason=response.cut)
 
 
 def _request(context: RunContext, arguments: Mapping[str, JSON]) -> ModelRequest:

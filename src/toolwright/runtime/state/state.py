@@ -415,10 +415,18 @@ class RunState(Questions):
 
 
 async def view_of(context: RunContext, services: HandlerServices) -> RunState:
+    """Return the `reading_state` of the run's thread."""
+    children = await read_children(context, services) if context.may_have_children else ()
+    return reading_state(context, services, children)
+
+
+async def read_children(context: RunContext, services: HandlerServices) -> Sequence[Thread]:
+    """Return the children of the run's thread."""
+    return await context.retry_until_available(lambda: children_of(services.store, context.thread.id))
+
+
+def reading_state(context: RunContext, services: HandlerServices, children: Sequence[Thread]) -> RunState:
     """Return the state of the run's thread, without a call. Its writes raise `InvalidRequest`, and so do secrets."""
-    children: Sequence[Thread] = ()
-    if context.may_have_children:
-        children = await context.retry_until_available(lambda: children_of(services.store, context.thread.id))
     return RunState(context, None, services, _make_no_call, children)
 
 
