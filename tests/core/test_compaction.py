@@ -49,11 +49,11 @@ def path_of(size: int, end: str) -> str:
 
 
 TEXTS = st.builds(repeated, CHARACTERS, SIZES)
-PATHS = st.builds(path_of, st.integers(1, 300), st.sampled_from([".png", ".txt"]))
+PATHS = st.builds(path_of, st.integers(1, 300), st.sampled_from([".png", ".pdf", ".txt"]))
 
 
 def file_of(path: str) -> AttachmentRef:
-    kind = "image/png" if path.endswith(".png") else "text/plain"
+    kind = {".png": "image/png", ".pdf": "application/pdf"}.get(path[-4:], "text/plain")
     return AttachmentRef(id=f"id {path}", path=path, name=path, mime_type=kind, size=9)
 
 

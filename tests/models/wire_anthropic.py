@@ -2,11 +2,80 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any, Final
 
 from tests.models.wire_answer import WireAnswer, WireCall
+from tests.models.wire_files import SIGNATURES, decoded, is_readable_pdf, parts_of
 from toolwright.core.json_value import JSON, JSONObject
 
 Event = tuple[str, JSON]
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of a request."""
+MOST_IMAGE: Final = 5 * 1024 * 1024
+"""Bytes of an image in base64."""
+_BLOCKS: Final = {
+    "user": ("text", "image", "document", "search_result", "tool_result"),
+    "tool_result": ("text", "image", "document", "search_result", "tool_reference"),
+}
+"""Kinds of content blocks in a user's message and in a tool's result."""
+
+
+def refused_content(body: Any) -> JSONObject | None:  # the client's JSON
+    """Return the error of the first content block that the provider refuses, or None."""
+    for number, message in enumerate(body["messages"]):
+        if message["role"] == "user":
+            why = _refused_blocks(parts_of(message["content"]), f"messages.{number}.content", "user")
+            if why is not None:
+                return error(WireAnswer(status=400, error=why))
+    return None
+
+
+def _refused_blocks(blocks: Any, where: str, holder: str) -> str | None:
+    for index, block in enumerate(blocks):
+        why = _refused_block(block, f"{where}.{index}", _BLOCKS[holder])
+        if why is not None:
+            return why
+    return None
+
+
+def _refused_block(block: Any, at: str, allowed: tuple[str, ...]) -> str | None:
+    kind = block["type"]
+    if kind not in allowed:
+        tags = ", ".join(map(repr, allowed))
+        return f"{at}: Input tag '{kind}' found using 'type' does not match any of the expected tags: {tags}"
+    if kind == "tool_result":
+        inner = parts_of(block.get("content"))
+        if block.get("is_error") and any(each["type"] != "text" for each in inner):
+            return f"{at}.tool_result: all content must be type `text` if `is_error` is true"
+        return _refused_blocks(inner, f"{at}.tool_result.content", "tool_result")
+    source = block.get("source", {})
+    if kind == "image" and source["type"] == "base64":
+        return _refused_image(source, f"{at}.image.source.base64")
+    if kind == "document" and source["type"] == "base64":
+        return _refused_pdf(source, at)
+    if kind == "document" and source["type"] == "text" and source["media_type"] != "text/plain":
+        return f"{at}.document.source.text.media_type: Input should be 'text/plain'"
+    return None
+
+
+def _refused_image(source: Any, at: str) -> str | None:
+    signature = SIGNATURES.get(source["media_type"])
+    if signature is None:
+        return f"{at}.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
+    content, size = decoded(source["data"]), len(source["data"])
+    if content is None:
+        return f"{at}: invalid base64 data"
+    if size > MOST_IMAGE:
+        return f"{at}: image exceeds 5 MB maximum: {size} bytes > {MOST_IMAGE} bytes"
+    return None if content.startswith(signature) else "Could not process image"
+
+
+def _refused_pdf(source: Any, at: str) -> str | None:
+    if source["media_type"] != "application/pdf":
+        return f"{at}.document.source.base64.media_type: Input should be 'application/pdf'"
+    content = decoded(source["data"])
+    is_valid = content is not None and is_readable_pdf(content)
+    return None if is_valid else f"{at}.pdf.source.base64.data: The PDF specified was not valid."
 
 
 def stream(answer: WireAnswer, model: str) -> Iterator[Event]:

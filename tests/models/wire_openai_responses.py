@@ -1,11 +1,42 @@
 """The OpenAI Responses wire."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tests.models.wire_answer import WireAnswer, WireCall
+from tests.models.wire_files import openai_error, parts_of, refused_file, refused_image
 from toolwright.core.json_value import JSON, JSONObject
 
 Event = tuple[str, JSON]
+
+
+def refused_content(body: Any) -> JSONObject | None:  # the client's JSON
+    """Return the error of the first part of a message or of a call's output that the provider refuses, or None."""
+    for number, item in enumerate(parts_of(body["input"])):
+        field = "output" if item.get("type") == "function_call_output" else "content"
+        parts = item.get(field) if field == "output" or "role" in item else None
+        for index, part in enumerate(parts_of(parts)):
+            error = _refused_part(part, item.get("role"), f"input[{number}].{field}[{index}]")
+            if error is not None:
+                return error
+    return None
+
+
+def _refused_part(part: Any, role: str | None, at: str) -> JSONObject | None:
+    kind = part["type"]
+    is_answer = role == "assistant"
+    supported = ("output_text", "refusal") if is_answer else ("input_text", "input_image", "input_file")
+    if kind not in supported:
+        values = ", ".join(map(repr, supported))
+        return openai_error(f"Invalid value: '{kind}'. Supported values are: {values}.", at)
+    if kind == "input_image" and part.get("image_url"):
+        return refused_image(part["image_url"], f"{at}.image_url")
+    if kind == "input_file" and part.get("file_data"):
+        if not part.get("filename"):
+            message = f"Missing required parameter: '{at}.filename'."
+            return openai_error(message, f"{at}.filename", "missing_required_parameter")
+        return refused_file(part["file_data"], f"{at}.file_data", "a valid file", None, "text/plain")
+    return None
 
 
 def stream(answer: WireAnswer, model: str) -> Iterator[Event]:

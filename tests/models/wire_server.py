@@ -37,11 +37,12 @@ _ASGI = Any
 
 @dataclass(frozen=True)
 class WireRequest:
-    """A received request; header names are in lower case."""
+    """A received request; header names are in lower case. `size` are the bytes of its body."""
 
     path: str
     headers: dict[str, str]
     body: JSONObject
+    size: int = 0
 
 
 Answering: TypeAlias = Callable[[WireRequest], WireAnswer]
@@ -53,8 +54,8 @@ class WireServer:
     With `answering` it calls that function for each answer instead, and keeps no requests.
 
     `requests` are the received ones. `gone` is set when a client disconnected before its answer was complete. A
-    request with a tool that breaks a rule of its provider is refused, and so is one with a tool in `dislikes`, by
-    the provider's name for it.
+    request with a tool, a file or an image that breaks a rule of its provider is refused, and so is one with a tool in
+    `dislikes`, by the provider's name for it.
     """
 
     def __init__(self, *, checks: bool = True, answering: Answering | None = None) -> None:
@@ -160,9 +161,13 @@ class WireServer:
         if self._answering is None:
             self.requests.append(request)
         wire = _WIRES[request.path]
-        refusal = refused(request, self.dislikes) if self._checks else None
+        refusal = refused(request, self.dislikes) or refused_content(request) if self._checks else None
         if refusal is not None:
             await _send_json(send, 400, refusal, {})
+            return
+        if request.path == "/v1/messages" and request.size > wire_anthropic.MOST_BYTES:
+            too_large = WireAnswer(status=413, error="Request exceeds the maximum size")
+            await _send_json(send, 413, wire.error(too_large), {})
             return
         if self._answering is not None:
             answer = self._answering(request)
@@ -240,6 +245,19 @@ def refused(request: WireRequest, dislikes: Set[str] = frozenset()) -> JSONObjec
     return None
 
 
+def refused_content(request: WireRequest) -> JSONObject | None:
+    """Return the error of the first content part that the provider refuses, in its own form, or None."""
+    match request.path:
+        case "/v1/messages":
+            return wire_anthropic.refused_content(request.body)
+        case "/v1/responses":
+            return wire_openai_responses.refused_content(request.body)
+        case "/v1/chat/completions":
+            return wire_openai_chat.refused_content(request.body)
+        case _:
+            return None
+
+
 def _too_long(number: int, length: int) -> JSONObject:
     where = f"tools[{number}].function.description"
     message = (
@@ -266,7 +284,7 @@ async def _read(scope: _ASGI, receive: _ASGI) -> WireRequest:
         body += message.get("body", b"")
         more = message.get("more_body", False)
     headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-    return WireRequest(scope["path"], headers, json.loads(body))
+    return WireRequest(scope["path"], headers, json.loads(body), len(body))
 
 
 async def _send_head(send: _ASGI, status: int, headers: dict[str, str]) -> None:

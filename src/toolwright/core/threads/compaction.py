@@ -16,7 +16,7 @@ from toolwright.core.threads.run import Side, Usage
 from toolwright.core.threads.state_report import report_text
 from toolwright.core.value import Record, Stored, Value, changed, field
 
-VERSION = 1
+VERSION = 2
 """Version of the rules of this module, stored with every request that was sent."""
 INSTRUCTION_VERSION = 1
 """Version of the instruction for writing summaries, stored with each summary."""
@@ -298,12 +298,13 @@ def header(compaction: Compaction) -> Message:
 
 def is_long(message: Message) -> bool:
     """Return whether a tool's result is long enough to be replaced by a reference."""
-    return len(message.content) > SHORT_RESULT or has_images(message)
+    return len(message.content) > SHORT_RESULT or has_media(message)
 
 
-def has_images(message: Message) -> bool:
-    """Return whether the message has an image."""
-    return any(map(_is_image, message.attachments))
+def has_media(message: Message) -> bool:
+    """Return whether the message has a file that some model is sent as such: an image, a PDF, a sound or a video."""
+    media = ("image/", "audio/", "video/", "application/pdf")
+    return any(each.mime_type.startswith(media) for each in message.attachments)
 
 
 def _is_image(attachment: AttachmentRef) -> bool:
@@ -330,7 +331,7 @@ def bare_reference(message: Message) -> Message:
     A message that is already a reference gives the same result.
     """
     has_reference = is_reference(message.content)
-    if not (has_reference or len(message.content) > BARE_RESULT or has_images(message)):
+    if not (has_reference or len(message.content) > BARE_RESULT or has_media(message)):
         return message
     with_reference = message if has_reference else reference(message)
     return changed(with_reference, content=with_reference.content.split("\n", 1)[0])

@@ -23,7 +23,7 @@ from toolwright.core.threads.compaction import (
     Compaction,
     Measure,
     cut_by_all,
-    has_images,
+    has_media,
     header,
     measure_of,
     message_tokens,
@@ -230,7 +230,7 @@ class ContextWindows:
         if frame.is_over:
             frame.is_over, frame.parts = False, None
             self._learned.pop((id(model), _answer_of(active)), None)
-        elif frame.sent is not None and frame.sent.budget is not None and not _has_images(frame.messages):
+        elif frame.sent is not None and frame.sent.budget is not None and not _has_media(frame.messages):
             self._learn(active, model, frame.sent.budget)
 
     def _learn(self, active: ActiveAgent, model: Model, limit: int) -> None:
@@ -463,7 +463,7 @@ class ContextWindows:
         before_it, refused_by = frame.compaction(context.side), fitting.model.name
         if before_it is not None and (before_it.refused_by, before_it.budget) == (refused_by, fitting.budget):
             cause = "refused"  # its limit applies to later compactions too
-        is_limit = cause == "refused" and not (fitting.is_guess and _has_images(frame.messages))
+        is_limit = cause == "refused" and not (fitting.is_guess and _has_media(frame.messages))
         row = changed(
             fitting.row,
             number=context.thread.compacted + 1,
@@ -516,9 +516,9 @@ def formed(context: RunContext, request: ModelRequest) -> ModelRequest:
     return changed(request, messages=tuple(messages))
 
 
-def _has_images(messages: Sequence[Message]) -> bool:
+def _has_media(messages: Sequence[Message]) -> bool:
     """Return whether a rejection can be caused by the size of a file."""
-    return any(map(has_images, messages))
+    return any(map(has_media, messages))
 
 
 def _key(context: RunContext, frame: Frame) -> Key:

@@ -37,6 +37,7 @@ _DESCRIPTION = (
 )
 _ANSWER = "answer"
 _MOST_TRIES = 2
+_FILE_TAG = "<pyai:tool_result "  # of pydantic-ai, before a file of a result that is sent in a user's message
 _MOST_PLAIN = 10_000
 
 
@@ -324,12 +325,18 @@ def _sent_body(error: BaseException) -> str | None:
 
 
 def _texts_at(body: str, place: re.Match[str]) -> list[Set[str]]:
-    """Return the texts of the named part of a message in the body, if there is one, and those of the message."""
+    """Return the texts of the named part of a message in the body, those of the part before it, and all of the message.
+
+    The part before a file is the text of its message or, in Chat Completions, a tag with the id of its call.
+    """
     try:
         request: Any = json.loads(body)
         sent = next(request[name] for name in ("messages", "input", "contents") if name in request)
         item = sent[int(place[1])]
-        parts = [item] if place[2] is None else [item["content"][int(place[2])], item]
+        parts = [item]
+        if place[2] is not None:
+            index = int(place[2])
+            parts = [item["content"][index], item["content"][:index][-1:], item]
     except (ValueError, KeyError, IndexError, TypeError, StopIteration):
         return []
     return [{*_texts(part)} for part in parts]
@@ -347,7 +354,10 @@ def _texts(value: object) -> Iterator[str]:
 def _is_in(message: Message, texts: Set[str]) -> bool:
     """Return whether the texts are of this message: the ids of its calls, or its text."""
     if message.role == "tool":
-        return message.model_call_id in texts
+        tag = f'tool_call_id="{message.model_call_id}"'
+        return message.model_call_id in texts or any(
+            tag in each for each in texts if each.startswith(_FILE_TAG)
+        )
     if any(call.model_call_id in texts for call in message.calls):
         return True
     text = text_of(message)

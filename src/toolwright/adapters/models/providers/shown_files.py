@@ -89,6 +89,8 @@ def readable_types(native: Model) -> frozenset[str]:
         types |= SOUNDS | MORE_SOUNDS if native.system.startswith("google") else SOUNDS
     if profile.get("supports_video_input", True):
         types |= VIDEOS
+    if native.system == "openai" and "audio" in native.model_name:  # whose profile has pictures and PDFs
+        types -= {*PICTURES, PDF}
     return frozenset(types)
 
 

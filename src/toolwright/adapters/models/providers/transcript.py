@@ -181,8 +181,8 @@ class Transcript:
                 return SystemPromptPart(without_surrogates(message.content), timestamp=message.created_at)
 
     def _result(self, message: Message, files: Mapping[str, bytes]) -> ModelRequestPart:
-        """Return a tool's result as text, with its files."""
-        failed = self._flags_errors and message.status == "error"
+        """Return a tool's result as text, with its files. Anthropic rejects an error flag together with files."""
+        failed = self._flags_errors and message.status == "error" and not files
         names = self._names.get(message.tool_name or "")
         if names is not None and message.status == "error":
             message = changed(message, content=names.with_model_names(message.content))
