@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-LARGEST = 1 << 18  # bytes of an order: a command's arguments and variables
+MAX_ORDER = 1 << 18  # bytes of an order: a command's arguments and variables
 LOADED = (
     "toolwright.testing",
     *("yaml", "rich.console", "alembic.command", "asyncpg", "anyio._backends._asyncio", "encodings.idna"),
@@ -161,7 +161,7 @@ def serve(orders: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     while True:
-        said, streams, _, _ = socket.recv_fds(orders, LARGEST, 3)
+        said, streams, _, _ = socket.recv_fds(orders, MAX_ORDER, 3)
         if not said:
             return
         order: Order = json.loads(said)

@@ -16,7 +16,7 @@ import psutil
 
 from toolwright.adapters.store.postgres.connection import Connection, connect
 from toolwright.adapters.store.postgres.opening import upgrade_postgres
-from toolwright.adapters.store.schema import HEAD, LEAST
+from toolwright.adapters.store.schema import HEAD, MIN_REVISION
 from toolwright.adapters.store.sql.readers import all_tables
 
 TEMPLATE = "journal_template"
@@ -26,7 +26,7 @@ CUT_OFF = (
 )
 MIGRATED = (  # all rows that migrations write
     "INSERT INTO counters (name, value) VALUES ('space_events', 0);"
-    f"UPDATE alembic_version SET version_num = '{HEAD}'; INSERT INTO compatibility (least) VALUES ('{LEAST}')"
+    f"UPDATE alembic_version SET version_num = '{HEAD}'; INSERT INTO compatibility (least) VALUES ('{MIN_REVISION}')"
 )
 _numbers = count(1)
 _unused: list[str] = []

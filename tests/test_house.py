@@ -121,7 +121,7 @@ PUBLIC_CLIENT = [
     "Worker",
 ]
 MAX_LINES = 600
-MOST_DISTRIBUTIONS = 60
+MAX_DISTRIBUTIONS = 60
 DIALECT = re.compile(
     r"\b(lack(s|ing)?|anew|once more|again and again|is led|at work|in hand|at hand|whoever|somebody|anybody|everybody"
     r"|word (of|that)|(is|are|was|were) told|tells? of|faulty|judge[sd]?|carr(y|ies|ied) (it |them )?out|for ever"
@@ -132,7 +132,7 @@ DIALECT = re.compile(
 """Terms with a standard equivalent: missing, again, executed, running, current, caller, notified, invalid, finished."""
 BEGINNINGS = re.compile(r'^\s*r?"""(What|Those|One that|How|Have|Let)\b', re.MULTILINE)
 """First words of docstrings that hide the verb or the noun that a reader would search for."""
-MOST_DIALECT, MOST_BEGINNINGS = 4, 0  # they only fall
+MAX_DIALECT, MAX_BEGINNINGS = 4, 0  # they only fall
 SERVER_ONLY = ("sqlalchemy", "alembic", "fastapi", "starlette", "uvicorn", "typer", "yaml", "pydantic_ai")
 
 
@@ -195,11 +195,22 @@ def test_no_module_is_long() -> None:
     assert not [path for path in SOURCES if len(path.read_text(encoding="utf-8").splitlines()) > MAX_LINES]
 
 
+def test_limits_are_called_max_and_min() -> None:
+    other = re.compile(r"\b_?(MOST|LONGEST|LARGEST|DEEPEST|LEAST|SHORTEST|FEWEST)(_[A-Z]+)*\b")
+    paths = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py"))]
+    named = {
+        str(path): other.findall(path.read_text(encoding="utf-8"))
+        for path in paths
+        if path.name != "test_house.py"
+    }
+    assert {path: names for path, names in named.items() if names} == {}
+
+
 def test_docstrings_and_guides_use_the_terms_of_the_field() -> None:
     texts = [path.read_text(encoding="utf-8") for path in [*SOURCES, *sorted((ROOT / "docs").rglob("*.md"))]]
     texts = [re.sub(r"\bJudge\b", "", text) for text in texts]  # the name of a class, written as such
-    assert sum(len(DIALECT.findall(text)) for text in texts) <= MOST_DIALECT
-    assert sum(len(BEGINNINGS.findall(text)) for text in texts) <= MOST_BEGINNINGS
+    assert sum(len(DIALECT.findall(text)) for text in texts) <= MAX_DIALECT
+    assert sum(len(BEGINNINGS.findall(text)) for text in texts) <= MAX_BEGINNINGS
 
 
 @pytest.mark.parametrize("document", ["AGENTS.md", "docs/architecture.md"])
@@ -277,7 +288,7 @@ def test_a_served_app_without_extras_needs_at_most_sixty_distributions() -> None
     lock = (ROOT / "requirements" / "base.txt").read_text(encoding="utf-8")
     names = re.findall(r"^([a-z0-9][\w.-]*)==", lock, re.MULTILINE)
     assert len(names) == len(set(names))
-    assert 20 < len(names) <= MOST_DISTRIBUTIONS
+    assert 20 < len(names) <= MAX_DISTRIBUTIONS
 
 
 def test_the_public_surface_is_as_agreed() -> None:

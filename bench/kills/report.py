@@ -14,7 +14,7 @@ import psutil
 from bench.kills.counts import Counts
 from bench.kills.driver import EFFECTS_A_KILL, STARTING, UNDISTURBED, Measured, p50
 from bench.kills.systems import ROOT, SYSTEMS, System
-from bench.kills.work import AT_ONCE, CALLS, LONGEST, SHORTEST
+from bench.kills.work import AT_ONCE, CALLS, MAX_SECONDS, MIN_SECONDS
 
 TEMPLATE = Path(__file__).with_name("page.md")
 DATABASES = ("SQLite", "Postgres")
@@ -176,8 +176,8 @@ def page(results: Sequence[Result]) -> str:
         at_once=AT_ONCE,
         calls=sum(CALLS),
         answers=", ".join(map(str, CALLS)),
-        shortest=round(SHORTEST * 1_000),
-        longest=round(LONGEST * 1_000),
+        shortest=round(MIN_SECONDS * 1_000),
+        longest=round(MAX_SECONDS * 1_000),
         window=2 * EFFECTS_A_KILL,
         fewest=round(min(per_kill)),
         most=round(max(per_kill)),

@@ -17,7 +17,7 @@ from typing import Any
 CALLS = (1, 2, 1)
 """Numbers of tool calls in the model's first answers to a message. The next answer is a text without calls."""
 AT_ONCE = 4  # messages that a worker processes at once
-SHORTEST, LONGEST = 0.005, 0.025  # s that an effect takes
+MIN_SECONDS, MAX_SECONDS = 0.005, 0.025  # s that an effect takes
 
 Handle = Callable[[str, bool], Awaitable[Mapping[str, str]]]
 """Process a message, or continue it if the second argument is true. Return the results that the model read, by call."""
@@ -69,7 +69,9 @@ class Work:
         """Make an effect of some milliseconds: record its start and its end. It has no guard against being repeated."""
         message = call.split(".")[0]
         self.record("begun", message=message, call=call)
-        await asyncio.sleep(SHORTEST + (LONGEST - SHORTEST) * (zlib.crc32(call.encode()) % 1000) / 1000)
+        await asyncio.sleep(
+            MIN_SECONDS + (MAX_SECONDS - MIN_SECONDS) * (zlib.crc32(call.encode()) % 1000) / 1000
+        )
         self.record("ended", message=message, call=call)
         return result_of(call)
 

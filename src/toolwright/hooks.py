@@ -13,7 +13,7 @@ from toolwright.core.checks import brief_value, check_kind, check_list, is_numbe
 from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.errors import DefinitionError, missing_extra
 from toolwright.core.hooks import (
-    LONGEST,
+    MAX_TIMEOUT,
     AfterCall,
     AfterModel,
     Ask,
@@ -127,7 +127,7 @@ class ReplacePatterns(Hooks):
                 f"ReplacePatterns: where must be a list of {', '.join(_PLACES)}, not {where!r}."
             )
         check_kind("ReplacePatterns: patterns", patterns, Mapping, "texts by regular expressions")
-        if not (is_number(seconds) and 0 < seconds <= LONGEST):
+        if not (is_number(seconds) and 0 < seconds <= MAX_TIMEOUT):
             raise DefinitionError(
                 f"ReplacePatterns: seconds must be a positive number, not {brief_value(seconds)}."
             )

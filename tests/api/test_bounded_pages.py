@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 JSON = dict[str, Any]
 ROWS, LARGE = 5, PAGE_BYTES * 3 // 4  # two rows fill a page
 TEXT = "x" * LARGE
-LARGEST = 3 * PAGE_BYTES  # bytes of a page: the bound plus the row that exceeds it, each rendered once
+MAX_PAGE = 3 * PAGE_BYTES  # bytes of a page: the bound plus the row that exceeds it, each rendered once
 
 
 @tw.tool(description="Take it.")
@@ -125,7 +125,7 @@ async def test_pages_of_large_rows_end_early_and_those_behind_them_have_the_rest
         while True:
             page = await api.client.get(path, params={**query, "offset": len(seen)}, timeout=60)
             assert page.status_code == 200, page.text[:1_000]
-            assert len(page.content) <= LARGEST * (2 if plural in ("spaces", "runs") else 1)
+            assert len(page.content) <= MAX_PAGE * (2 if plural in ("spaces", "runs") else 1)
             found = page.json()
             assert found[plural], "a page has one row at least"
             seen += [each.get("id") or each.get("callId") or each["entityId"] for each in found[plural]]
@@ -133,7 +133,7 @@ async def test_pages_of_large_rows_end_early_and_those_behind_them_have_the_rest
             if "more" not in found:
                 break
         # a journal in memory is not limited, since its rows are in memory already
-        assert len(sizes) > 1 or sum(sizes) < LARGEST
+        assert len(sizes) > 1 or sum(sizes) < MAX_PAGE
         assert len(seen) == len({*seen})
         whole = await api.client.get(path, params={**query, "offset": len(seen)}, timeout=60)
         assert whole.json()[plural] == []

@@ -24,7 +24,7 @@ from toolwright.wiring.connection import HEAD_GRACE, WRITE_GRACE, Connections
 from toolwright.wiring.gateway import Server, connections, listen, raise_file_limit
 
 pytestmark = pytest.mark.anyio
-MOST, SHARE = 20, 10
+MAX_OPEN, SHARE = 20, 10
 LARGE = 20_000_000  # bytes; more than sockets buffer
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -64,7 +64,7 @@ async def served(write_grace: float = WRITE_GRACE, head_grace: float = HEAD_GRAC
             options,
             listener,
             ready.set_result,
-            Connections(MOST, SHARE),
+            Connections(MAX_OPEN, SHARE),
             write_grace,
             head_grace,
         )
@@ -161,7 +161,9 @@ async def test_requests_in_progress_are_never_closed_for_new_connections() -> No
 async def test_the_caller_with_the_most_streams_makes_room_whatever_addresses_they_come_from() -> None:
     async with served() as port, AsyncExitStack() as stack:
         bob = [await streaming(stack, port, "127.0.0.9", b"person:bob") for _ in range(2)]
-        ada = [await streaming(stack, port, f"127.0.0.{2 + n % 5}", b"person:ada") for n in range(MOST - 2)]
+        ada = [
+            await streaming(stack, port, f"127.0.0.{2 + n % 5}", b"person:ada") for n in range(MAX_OPEN - 2)
+        ]
         eve = await streaming(stack, port, "127.0.0.8", b"person:eve")
         await streaming(stack, port, "127.0.0.8", b"person:eve")
         await closed(ada[0])
@@ -182,7 +184,7 @@ async def test_the_caller_with_the_most_incomplete_bodies_makes_room() -> None:
         b"POST /upload HTTP/1.1\r\nhost: localhost\r\nx-caller: person:ada\r\ncontent-length: 9\r\n\r\nhalf"
     )
     async with served() as port, AsyncExitStack() as stack:
-        uploads = [await opened(stack, port, f"127.0.0.{2 + n % 5}") for n in range(MOST)]
+        uploads = [await opened(stack, port, f"127.0.0.{2 + n % 5}") for n in range(MAX_OPEN)]
         for _, writer in uploads:
             writer.write(head)
         bob = await streaming(stack, port, "127.0.0.9", b"person:bob")

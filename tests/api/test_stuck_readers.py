@@ -11,7 +11,7 @@ import pytest
 
 import toolwright as tw
 from tests.api.rig import Api, serving
-from toolwright.adapters.bus.memory import ENVELOPE, MOST_BYTES, MemoryBus, QueueFollower
+from toolwright.adapters.bus.memory import ENVELOPE, MAX_BYTES, MemoryBus, QueueFollower
 from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSONObject
@@ -176,7 +176,7 @@ async def test_what_waits_for_a_follower_is_bounded_in_bytes() -> None:
     with bus.subscribe(Topic(kind="thread", id="t")) as follower:
         overrun = asyncio.create_task(follower.overrun())
         text = "x" * 8_000
-        fits = MOST_BYTES // (len(json.dumps(text)) + ENVELOPE + 100)
+        fits = MAX_BYTES // (len(json.dumps(text)) + ENVELOPE + 100)
         bus.publish([event(n, text) for n in range(fits)])
         await asyncio.sleep(0)
         assert not overrun.done()
@@ -203,7 +203,7 @@ async def test_deltas_that_were_joined_do_not_cut_a_reader_off() -> None:
     with bus.subscribe(Topic(kind="thread", id="t")) as follower:
         # each draft contains the whole text so far, which alone is more than half of the queue limit
         for n in range(50):
-            payload: JSONObject = {"streamId": "s", "delta": str(n % 10), "text": "x" * (MOST_BYTES * 2 // 3)}
+            payload: JSONObject = {"streamId": "s", "delta": str(n % 10), "text": "x" * (MAX_BYTES * 2 // 3)}
             bus.publish([replace(event(None, ""), payload=payload)])
         assert follower.took_all()
         [only] = await follower.next(0)
@@ -213,7 +213,7 @@ async def test_deltas_that_were_joined_do_not_cut_a_reader_off() -> None:
 async def test_joined_deltas_count_with_all_that_they_hold() -> None:
     bus = MemoryBus()
     with bus.subscribe(Topic(kind="thread", id="t")) as follower:
-        bus.publish([event(None, "x" * 10_000) for _ in range(MOST_BYTES // 10_000 - 1)])
+        bus.publish([event(None, "x" * 10_000) for _ in range(MAX_BYTES // 10_000 - 1)])
         assert follower.took_all()
         bus.publish([event(None, "x" * 10_000) for _ in range(2)])
         async with asyncio.timeout(30):

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.client.rig import Pauses, Stub, answer, client_of, no_pause, stream
-from toolwright.client.follow import LARGEST
+from toolwright.client.follow import MAX_EVENT
 from toolwright.client.http import Http, Identity
 from toolwright.core.errors import AnswerLost, BadAnswer, ServerFailed, Unreachable
 
@@ -89,7 +89,7 @@ async def test_an_endless_line_is_given_up_in_bounded_memory() -> None:
         with suppress(OSError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(stream(b"data: "))
-            while sent < 20 * LARGEST:
+            while sent < 20 * MAX_EVENT:
                 writer.write(b"x" * 65_536)
                 sent += 65_536
                 await writer.drain()
@@ -99,13 +99,13 @@ async def test_an_endless_line_is_given_up_in_bounded_memory() -> None:
     async with server, client_of(server.sockets[0].getsockname()[1]) as client:
         tracemalloc.start()
         try:
-            with pytest.raises(BadAnswer, match=f"more than {LARGEST} bytes"):
+            with pytest.raises(BadAnswer, match=f"more than {MAX_EVENT} bytes"):
                 await anext(client.threads.follow("t"))
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert peak < 4 * LARGEST
-        assert sent < 10 * LARGEST
+        assert peak < 4 * MAX_EVENT
+        assert sent < 10 * MAX_EVENT
 
 
 async def test_an_answer_larger_than_the_limit_is_given_up() -> None:

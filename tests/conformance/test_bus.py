@@ -10,7 +10,7 @@ from tests.motor.rig import NatsServer, bus_of
 from tests.play import AT
 from tests.postgres_server import fresh_database
 
-from toolwright.adapters.bus.memory import BACKLOG, MOST_BYTES, MemoryBus
+from toolwright.adapters.bus.memory import BACKLOG, MAX_BYTES, MemoryBus
 from toolwright.core.ports import Bus
 from toolwright.core.threads.event import GROWN, Event, Topic
 
@@ -116,7 +116,7 @@ async def test_a_follower_that_does_not_read_blocks_no_other_and_knows_that_it_m
                 bus.publish([of_thread(n)])
         else:
             for n in range(20):
-                text = "x" * (MOST_BYTES // 10)
+                text = "x" * (MAX_BYTES // 10)
                 bus.publish([of_thread(None, "message.delta", streamId=f"s{n}", text=text)])
             await asyncio.wait_for(slow.overrun(), 30)
         assert len(await slow.next(0)) <= BACKLOG

@@ -34,7 +34,7 @@ from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.rows import Guard
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict
-from toolwright.runtime.agents.semantics import MOST_NEAR, PAGE, Semantics, vector_of
+from toolwright.runtime.agents.semantics import MAX_NEAR, PAGE, Semantics, vector_of
 from toolwright.testing import ManualClock, TrigramEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -313,8 +313,8 @@ async def test_every_journal_finds_the_same_by_meaning(store: Store) -> None:
             left, await embedder.embed([texts[n] for n in left]), strict=True
         )}  # fmt: skip
         nearest = [each.id for each in await semantics.nearest("agt_1", query)]
-        assert len(nearest) == MOST_NEAR
-        assert nearest == [f"psg_{n}" for n in sorted(left, key=lambda n: round(distances[n], 5))[:MOST_NEAR]]
+        assert len(nearest) == MAX_NEAR
+        assert nearest == [f"psg_{n}" for n in sorted(left, key=lambda n: round(distances[n], 5))[:MAX_NEAR]]
 
 
 async def stored_with(embedder: TrigramEmbedder, new: Passage) -> AddPassage:

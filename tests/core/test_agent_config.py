@@ -9,7 +9,7 @@ import toolwright as tw
 from toolwright.core.agents.config import Identity, read_agent
 from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_ERRORS
+from toolwright.core.limits import MAX_ERRORS
 from toolwright.core.model import ModelSettings
 
 OUTPUT: JSONObject = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -180,7 +180,7 @@ def test_only_the_first_of_many_unknown_settings_are_named() -> None:
     settings: JSONObject = {f"heat{number}": 1 for number in range(50_000)}
     with pytest.raises(InvalidConfiguration) as refused:
         read_agent({"modelSettings": settings}, Identity(name="planner"), {}, trusted=False)
-    assert len(refused.value.details) == MOST_ERRORS
+    assert len(refused.value.details) == MAX_ERRORS
 
 
 def test_a_setting_that_is_null_is_left_to_the_provider() -> None:

@@ -16,7 +16,7 @@ from tests.behaviour.marks import requirement
 from typing_extensions import TypedDict
 
 import toolwright as tw
-from toolwright.core.limits import MOST_ERRORS
+from toolwright.core.limits import MAX_ERRORS
 
 pytestmark = pytest.mark.anyio
 
@@ -240,8 +240,8 @@ async def test_an_error_that_ends_with_a_full_stop_gets_no_second_one() -> None:
 
 @pytest.mark.parametrize("number", ["a", 13])
 async def test_at_most_fifty_errors_are_listed_and_the_others_counted(number: Any) -> None:
-    many = {"pages": [{"number": number}] * (MOST_ERRORS + 7)}
+    many = {"pages": [{"number": number}] * (MAX_ERRORS + 7)}
     for tool in (typed, declared()) if number == "a" else (typed,):
         said = await errors(tool, many) or ""
-        assert said.count("pages.") == MOST_ERRORS
+        assert said.count("pages.") == MAX_ERRORS
         assert said.endswith("; and 7 more")

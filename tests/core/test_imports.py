@@ -10,7 +10,7 @@ from pydantic_ai import messages as pydantic_ai
 
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.imports.conversation import NO_RESULT, opened, read_conversation, recognized
-from toolwright.core.imports.message import MOST_IMPORTED, ImportedMessage
+from toolwright.core.imports.message import MAX_IMPORTED, ImportedMessage
 from toolwright.core.json_value import JSON
 from toolwright.core.threads.message import Message, MessageCall
 
@@ -244,9 +244,9 @@ def test_an_unknown_form_is_refused_with_those_that_exist() -> None:
 
 def test_a_conversation_has_a_maximum_number_of_messages_with_the_results_that_it_gets() -> None:
     said: JSON = {"role": "user", "content": "Hi"}
-    assert len(read_conversation([said] * MOST_IMPORTED)) == MOST_IMPORTED
-    for messages in ([said] * (MOST_IMPORTED + 1), [said] * (MOST_IMPORTED - 1) + [calling("a")]):
-        with pytest.raises(InvalidRequest, match=f"messages must be at most {MOST_IMPORTED} messages"):
+    assert len(read_conversation([said] * MAX_IMPORTED)) == MAX_IMPORTED
+    for messages in ([said] * (MAX_IMPORTED + 1), [said] * (MAX_IMPORTED - 1) + [calling("a")]):
+        with pytest.raises(InvalidRequest, match=f"messages must be at most {MAX_IMPORTED} messages"):
             read_conversation(messages)
 
 

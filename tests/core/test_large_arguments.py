@@ -7,7 +7,7 @@ import pytest
 from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.json_value import JSONObject
-from toolwright.core.limits import MAX_JSON_VALUES, MOST_ERRORS
+from toolwright.core.limits import MAX_ERRORS, MAX_JSON_VALUES
 
 TEXTS: JSONObject = {"type": "array", "items": {"type": "string"}}
 
@@ -29,7 +29,7 @@ def faults(of: JSONObject, arguments: object) -> tuple[str, ...]:
 
 def test_of_ninety_thousand_errors_the_first_are_reported() -> None:
     told = faults(schema(a=TEXTS), {"a": [1] * 90_000})
-    assert told == tuple(f"a.{n}: must be a string, not a number" for n in range(MOST_ERRORS))
+    assert told == tuple(f"a.{n}: must be a string, not a number" for n in range(MAX_ERRORS))
 
 
 def test_all_errors_of_usual_arguments_are_reported() -> None:

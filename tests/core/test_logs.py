@@ -12,7 +12,7 @@ import pytest
 
 from toolwright.core.env.logs import (
     CALL_ID,
-    MOST_LOGGED,
+    MAX_LOGGED,
     JsonFormatter,
     LogContext,
     TextFormatter,
@@ -152,7 +152,7 @@ def test_a_line_is_bounded_and_no_half_of_a_secret_remains_where_it_was_cut(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     secret = "sesame-1234"
-    said = "x" * (MOST_LOGGED - 400) + secret * 100 + "x" * 1_000_000
+    said = "x" * (MAX_LOGGED - 400) + secret * 100 + "x" * 1_000_000
     text, text_lines = lines_of(TextFormatter("%(levelname)s %(message)s"), "tests.long.text")
     as_json, json_lines = lines_of(JsonFormatter(), "tests.long.json")
     with logging_without(lambda: Redactor([("KEY", secret)])):
@@ -170,6 +170,6 @@ def test_a_line_is_bounded_and_no_half_of_a_secret_remains_where_it_was_cut(
         assert caplog.records[-1].exc_info is not None  # for handlers that read the exception itself
         assert caplog.records[-1].exc_info[1] is error
     for lines in (caplog.text, text_lines.getvalue(), json_lines.getvalue()):
-        assert len(lines) < 3 * MOST_LOGGED
+        assert len(lines) < 3 * MAX_LOGGED
         assert "sesame" not in lines.replace("[redacted:KEY]", "")
         assert "characters)" in lines

@@ -7,10 +7,10 @@ import pytest
 
 from toolwright.core.json_value import dumps_unescaped
 from toolwright.core.mcp.listing import (
-    LEAST_DESCRIPTION,
-    MOST_DESCRIPTION,
-    MOST_LISTED,
-    MOST_LISTED_TEXT,
+    MAX_DESCRIPTION,
+    MAX_LISTED,
+    MAX_LISTED_TEXT,
+    MIN_DESCRIPTION,
     McpListing,
     read_listed,
     side_by_side,
@@ -193,13 +193,13 @@ def test_options_of_a_tool_that_is_not_listed_are_reported() -> None:
 
 
 def test_of_too_many_tools_an_agent_has_the_first_or_those_that_it_names() -> None:
-    listed = [entry(f"t{n}") for n in range(MOST_LISTED + 5)]
+    listed = [entry(f"t{n}") for n in range(MAX_LISTED + 5)]
     tools, faults = read_listed(SERVER, listed)
-    assert len(tools) == MOST_LISTED
+    assert len(tools) == MAX_LISTED
     assert "name others in allowedTools" in faults[0].message
-    named = McpServer(name="x", url="https://x", allowed_tools=frozenset({f"t{MOST_LISTED + 4}"}))
+    named = McpServer(name="x", url="https://x", allowed_tools=frozenset({f"t{MAX_LISTED + 4}"}))
     [tool], faults = read_listed(named, listed)
-    assert (tool.name, faults) == (f"t{MOST_LISTED + 4}", ())
+    assert (tool.name, faults) == (f"t{MAX_LISTED + 4}", ())
 
 
 def test_a_tool_that_is_listed_twice_counts_once() -> None:
@@ -261,7 +261,7 @@ def test_a_name_with_characters_that_nobody_sees_is_refused(hidden: str) -> None
 
 def test_a_long_description_is_shortened_and_a_long_schema_is_refused() -> None:
     [tool], [told] = read_listed(SERVER, [entry(description="x" * 30_000_000)])
-    assert len(tool.description) == MOST_DESCRIPTION
+    assert len(tool.description) == MAX_DESCRIPTION
     assert told.message == "Of its description of 30000000 characters the first 10000 are used."
     wide = {"type": "object", "properties": {"a": {"description": "x" * 300_000}}}
     assert "inputSchema has more than" in fault(entry(inputSchema=wide))
@@ -274,7 +274,7 @@ def test_the_tools_of_one_server_have_a_limit_together() -> None:
     )
     assert [tool.name for tool in tools] == [f"t{n}" for n in range(10)]
     assert [each.tool for each in faults] == ["t10", "t11", "last"]
-    assert f"more than {MOST_LISTED_TEXT} characters" in faults[0].message
+    assert f"more than {MAX_LISTED_TEXT} characters" in faults[0].message
 
 
 def listed(*lengths: int, server: str = "x") -> list[Tool]:
@@ -323,7 +323,7 @@ def test_tools_that_do_not_fit_even_with_short_descriptions_are_left_out() -> No
     tools = listed(*[1_000] * 50)
     wide = changed(tools[1], parameters={"type": "object", "title": "t" * 50_000})
     offered, errors = within_share([tools[0], wide, *tools[2:]], 2_000)
-    assert {*lengths(offered)} == {LEAST_DESCRIPTION}
+    assert {*lengths(offered)} == {MIN_DESCRIPTION}
     assert [each.name for each in offered] == ["x0", *[f"x{number}" for number in range(2, len(offered) + 1)]]
     assert 4 < len(offered) < 9
     reported = [each for _, each in errors]

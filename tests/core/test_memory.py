@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwright.core.agents.memory import (
-    LONGEST_LABEL,
-    LONGEST_QUERY,
-    LONGEST_TAG,
     MAX_BLOCK,
+    MAX_BLOCKS,
+    MAX_LABEL,
     MAX_PASSAGE,
-    MOST_BLOCKS,
-    MOST_QUERY_WORDS,
-    MOST_TAGS,
+    MAX_QUERY,
+    MAX_QUERY_WORDS,
+    MAX_TAG,
+    MAX_TAGS,
     Block,
     Passage,
     PlacedVector,
@@ -30,7 +30,7 @@ from toolwright.core.agents.memory import (
     read_query,
 )
 from toolwright.core.errors import InvalidRequest
-from toolwright.runtime.agents.semantics import MAX_EMBEDDED, MOST_NEAR, embedded_text, nearest
+from toolwright.runtime.agents.semantics import MAX_EMBEDDED, MAX_NEAR, embedded_text, nearest
 from toolwright.runtime.agents.semantics import vector_of as vector_or_none
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -72,7 +72,7 @@ def test_a_tag_is_found_like_the_content() -> None:
 
 @given(st.text(st.characters(), max_size=30), st.text(st.characters(), max_size=30))
 def test_every_text_finds_itself_in_any_case(text: str, around: str) -> None:
-    if not folded(text).split() or len(folded(text).split()) > MOST_QUERY_WORDS:
+    if not folded(text).split() or len(folded(text).split()) > MAX_QUERY_WORDS:
         return
     assert is_match(passage(f"{around}\n{text}\n{around}"), read_query(text))
     assert folded(folded(text)) == folded(text)
@@ -83,8 +83,8 @@ def test_every_text_finds_itself_in_any_case(text: str, around: str) -> None:
     [
         ("", "query is needed"),
         (" \n\u3000", "query is needed"),
-        ("x" * (LONGEST_QUERY + 1), "query has 1001 characters; 1000 are allowed"),
-        ("a " * (MOST_QUERY_WORDS + 1), "query has 17 words; 16 are allowed"),
+        ("x" * (MAX_QUERY + 1), "query has 1001 characters; 1000 are allowed"),
+        ("a " * (MAX_QUERY_WORDS + 1), "query has 17 words; 16 are allowed"),
     ],
 )
 def test_an_invalid_query_is_refused(query: str, fault: str) -> None:
@@ -96,7 +96,7 @@ def test_an_invalid_query_is_refused(query: str, fault: str) -> None:
     ("label", "content", "fault"),
     [
         (" ", "x", "label is needed"),
-        ("x" * (LONGEST_LABEL + 1), "x", "label has 101 characters; 100 are allowed"),
+        ("x" * (MAX_LABEL + 1), "x", "label has 101 characters; 100 are allowed"),
         ("a\nb", "x", "label must not hold line breaks"),
         ("a\x00", "x", "label must not hold"),
         ("a", "é" * (MAX_BLOCK // 2) + "x", "content has 16385 bytes in UTF-8; 16384 are allowed"),
@@ -109,7 +109,7 @@ def test_an_invalid_block_is_refused(label: str, content: str, fault: str) -> No
 
 
 def test_a_block_of_ones_own_may_be_written_as_long_as_there_are_not_too_many() -> None:
-    seen = [*(block(str(n)) for n in range(MOST_BLOCKS)), block("0", "b"), block("other", "c")]
+    seen = [*(block(str(n)) for n in range(MAX_BLOCKS)), block("0", "b"), block("other", "c")]
     check_block(seen, "a", "0", "x" * MAX_BLOCK)
     check_block(seen[1:], "a", "new", "")
     with pytest.raises(InvalidRequest, match="20 blocks already, which is the maximum"):
@@ -121,9 +121,9 @@ def test_a_block_of_ones_own_may_be_written_as_long_as_there_are_not_too_many() 
     [
         (" ", [], "content is needed"),
         ("\ud800" * (MAX_PASSAGE // 3 + 1), [], "content has 65538 bytes in UTF-8; 65536 are allowed"),
-        ("x", ["t"] * (MOST_TAGS + 1), "tags has 21 tags; 20 are allowed"),
+        ("x", ["t"] * (MAX_TAGS + 1), "tags has 21 tags; 20 are allowed"),
         ("x", ["a", ""], "tags.1 is needed"),
-        ("x", ["y" * (LONGEST_TAG + 1)], "tags.0 has 101 characters; 100 are allowed"),
+        ("x", ["y" * (MAX_TAG + 1)], "tags.0 has 101 characters; 100 are allowed"),
         ("x", ["a\u2028b"], "tags.0 must not hold line breaks"),
     ],
 )
@@ -180,7 +180,7 @@ def test_the_nearest_vectors_come_first_and_of_equals_the_newest() -> None:
     assert nearest(query, older, near) == nearest(query, [*rows, *older])
     assert [each.place for each in nearest(query, older, near)] == [6, 1, 0, 9, 5]
     many = [row(place, vector_of("some", [1, 0, 0])) for place in range(100, 0, -1)]
-    assert [each.place for each in nearest(query, many)] == list(range(100, 100 - MOST_NEAR, -1))
+    assert [each.place for each in nearest(query, many)] == list(range(100, 100 - MAX_NEAR, -1))
 
 
 @pytest.mark.parametrize("numbers", [[], [0.0, 0.0], [float("nan"), 1.0], [float("inf")], [-float("inf"), 1]])

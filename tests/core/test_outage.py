@@ -4,7 +4,7 @@ import pytest
 
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import FLAPPING, SELDOM, Outage
-from toolwright.core.limits import LONGEST_DELAY
+from toolwright.core.limits import MAX_DELAY
 from toolwright.testing import ManualClock
 
 AWAY = StoreError("The database is gone.")
@@ -80,7 +80,7 @@ def test_an_outage_whose_end_was_not_seen_is_not_continued(
     outage: Outage, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     outage.failed(AWAY)
-    clock.advance(3 * LONGEST_DELAY)  # longer than the longest pause between two attempts
+    clock.advance(3 * MAX_DELAY)  # longer than the longest pause between two attempts
     outage.failed(AWAY)
     assert caplog.messages[0] == caplog.messages[1]
 

@@ -13,7 +13,7 @@ from toolwright.core.errors import InvalidConfiguration
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.requests.conversation import GO_ON, as_sent, message_of, opening_of, system_of
 from toolwright.core.requests.request import RequestForm, read_request
-from toolwright.core.requests.speaker import REMEMBERED, RequestAgents
+from toolwright.core.requests.speaker import MAX_RELEASED, RequestAgents
 from toolwright.core.schemas.output import Output
 from toolwright.core.threads.message import Message, MessageCall
 from toolwright.core.tools.tool import Tool
@@ -250,7 +250,7 @@ def test_of_requests_that_are_over_the_last_alone_are_kept() -> None:
     agents.keep("thr_forgotten", None, forgotten, agent)
     agents.release("thr_forgotten")
     del forgotten
-    for number in range(REMEMBERED):
+    for number in range(MAX_RELEASED):
         agents.keep(f"thr_{number}", None, other, agent)
         agents.release(f"thr_{number}")
     gc.collect()

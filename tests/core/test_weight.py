@@ -8,8 +8,8 @@ import pytest
 import toolwright as tw
 from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.arguments.schema import (
-    MOST_AT_ONCE,
-    MOST_VISITS,
+    MAX_AT_ONCE,
+    MAX_VISITS,
     InvalidSchema,
     compile_promise,
     compile_schema,
@@ -24,8 +24,8 @@ from toolwright.core.schemas.provider_forms import provider_form
 from toolwright.core.schemas.provider_rules import Provider
 from toolwright.core.tools.mcp import McpCall, McpServer
 
-REFUSED = f"more than {MOST_AT_ONCE} of its subschemas"
-TOO_HEAVY = f"take more than {MOST_VISITS} steps to validate"
+REFUSED = f"more than {MAX_AT_ONCE} of its subschemas"
+TOO_HEAVY = f"take more than {MAX_VISITS} steps to validate"
 
 
 def doubled(levels: int, keyword: str = "anyOf", end: JSONObject | None = None, **root: Any) -> JSONObject:

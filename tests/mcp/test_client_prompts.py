@@ -16,7 +16,7 @@ from tests.mcp.peers.peer import Asked, JSONObject, Peer, Revision, tool
 from tests.mcp.peers.serving import Served, down, started
 from tests.mcp.test_runs import REVISIONS, agent
 from toolwright.core.errors import InvalidRequest, NotFound, Unreachable
-from toolwright.core.mcp.listing import MOST_LISTED, McpPrompt, McpPromptArgument
+from toolwright.core.mcp.listing import MAX_LISTED, McpPrompt, McpPromptArgument
 
 pytestmark = pytest.mark.anyio
 
@@ -145,8 +145,8 @@ async def test_a_list_of_prompts_without_end_is_read_so_far() -> None:
     with offering(answers={"prompts/list": endless}) as served:
         async with agent(served.url) as (rt, _):
             [state] = await rt.mcp.of("a")
-    assert len(state.prompts) == MOST_LISTED
-    assert [each.message for each in state.faults] == [f"The server lists more than {MOST_LISTED} prompts."]
+    assert len(state.prompts) == MAX_LISTED
+    assert [each.message for each in state.faults] == [f"The server lists more than {MAX_LISTED} prompts."]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 import toolwright as tw
 from tests.mcp.server_rig import REVISIONS, Revision, hosting
 from toolwright.web.auth.access import TokenIdentity
-from toolwright.web.mcp.content import ALONG, MOST_BYTES
+from toolwright.web.mcp.content import ALONG, MAX_BYTES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("revision", REVISIONS)]
 
@@ -28,7 +28,7 @@ def report() -> tw.ToolResult:
 @tw.tool(description="Hand over much.")
 def much() -> tw.ToolResult:
     half = b"x" * (ALONG // 2 + 1)
-    large = attachment("large.bin", "application/zip", b"x" * (MOST_BYTES + 1))
+    large = attachment("large.bin", "application/zip", b"x" * (MAX_BYTES + 1))
     files = [attachment(f"{name}.bin", "application/zip", half) for name in ("one", "two")]
     return tw.ToolResult.ok("See.", (*files, large))
 

@@ -17,7 +17,7 @@ from tests.mcp.server_rig import hosting
 from toolwright.web.auth.access import TokenIdentity
 from toolwright.web.mcp.calls import ToolCalls
 from toolwright.web.mcp.resources import Resources
-from toolwright.web.mcp.subscriptions import MOST_STREAMS, MOST_URIS, Subscriptions
+from toolwright.web.mcp.subscriptions import MAX_STREAMS, MAX_URIS, Subscriptions
 
 pytestmark = pytest.mark.anyio
 MODERN = "2026-07-28"
@@ -130,23 +130,23 @@ async def test_no_list_is_declared_to_change(tmp_path: Path) -> None:
 
 
 async def test_both_revisions_have_limits(tmp_path: Path) -> None:
-    resources = {f"docs://{n}": "Fixed." for n in range(MOST_URIS + 1)}
+    resources = {f"docs://{n}": "Fixed." for n in range(MAX_URIS + 1)}
     many = tw.App(mcp_server={"resources": resources})
     async with hosting(many) as host:
         async with host.client("legacy") as client:
             *first, last = resources
             for uri in first:
                 await subscribe(client, uri)
-            with pytest.raises(MCPError, match=f"A session subscribes to at most {MOST_URIS} resources"):
+            with pytest.raises(MCPError, match=f"A session subscribes to at most {MAX_URIS} resources"):
                 await subscribe(client, last)
             await unsubscribe(client, first[0])
             await subscribe(client, last)
         async with host.client(MODERN) as client, AsyncExitStack() as streams:
-            with pytest.raises(MCPError, match=f"A stream subscribes to at most {MOST_URIS} resources"):
+            with pytest.raises(MCPError, match=f"A stream subscribes to at most {MAX_URIS} resources"):
                 await streams.enter_async_context(client.listen(resource_subscriptions=[*resources]))
-            for _ in range(MOST_STREAMS):
+            for _ in range(MAX_STREAMS):
                 await streams.enter_async_context(client.listen(resource_subscriptions=[last]))
-            with pytest.raises(MCPError, match=f"A caller has at most {MOST_STREAMS} streams"):
+            with pytest.raises(MCPError, match=f"A caller has at most {MAX_STREAMS} streams"):
                 await streams.enter_async_context(client.listen(resource_subscriptions=[last]))
             await streams.aclose()
             await opened_again(client, last)

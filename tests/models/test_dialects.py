@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolwright.adapters.models.providers.tools import (
-    MOST_ENUM_VALUES,
-    MOST_LEVELS,
-    MOST_PROPERTIES,
+    MAX_ENUM_VALUES,
+    MAX_LEVELS,
+    MAX_PROPERTIES,
     anthropic_form,
     openai_form,
 )
@@ -173,18 +173,18 @@ def test_a_required_name_that_is_not_described_has_no_strict_form() -> None:
 
 
 def test_openai_holds_a_model_to_schemas_up_to_its_limits_only() -> None:
-    wide: dict[str, JSON] = {f"p{number}": {"type": "null"} for number in range(MOST_PROPERTIES)}
+    wide: dict[str, JSON] = {f"p{number}": {"type": "null"} for number in range(MAX_PROPERTIES)}
     within: list[JSONObject] = [
-        nested(MOST_LEVELS),
-        of({"$ref": "#/$defs/D"}, nested(MOST_LEVELS)),
+        nested(MAX_LEVELS),
+        of({"$ref": "#/$defs/D"}, nested(MAX_LEVELS)),
         {"type": "object", "properties": wide},
-        of({"enum": [*range(MOST_ENUM_VALUES)]}),
+        of({"enum": [*range(MAX_ENUM_VALUES)]}),
     ]
     beyond: list[tuple[JSONObject, str]] = [
-        (nested(MOST_LEVELS + 1), "10 levels"),
-        (of({"$ref": "#/$defs/D"}, nested(MOST_LEVELS + 1)), "10 levels"),
+        (nested(MAX_LEVELS + 1), "10 levels"),
+        (of({"$ref": "#/$defs/D"}, nested(MAX_LEVELS + 1)), "10 levels"),
         ({"type": "object", "properties": {**wide, "x": {"type": "null"}}}, "5000 properties"),
-        (of({"enum": [*range(MOST_ENUM_VALUES + 1)]}), "1000 values"),
+        (of({"enum": [*range(MAX_ENUM_VALUES + 1)]}), "1000 values"),
     ]
     for schema in within:
         openai_form(schema)

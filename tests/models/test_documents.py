@@ -15,11 +15,11 @@ from tests.models.conftest import WIRES
 from tests.models.wire_server import WireCall, WireServer
 from toolwright import testing
 from toolwright.adapters.models.providers.model import PydanticAIModel
-from toolwright.adapters.models.providers.shown_files import MOST_BYTES, readable_types
+from toolwright.adapters.models.providers.shown_files import MAX_BYTES, readable_types
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.compaction import (
-    MOST_FILE_TOKENS,
+    MAX_FILE_TOKENS,
     Compaction,
     bare_reference,
     message_tokens,
@@ -178,7 +178,7 @@ async def test_the_largest_files_of_a_request_are_within_the_providers_limit(
     server.answer(text=("Read.",))
     await ask(model, replace(asked(*files), load=load))
     [whole] = server.requests
-    assert whole.size > MOST_BYTES
+    assert whole.size > MAX_BYTES
 
 
 @pytest.mark.parametrize("place", [asked, returned, returned_at_once])
@@ -210,7 +210,7 @@ def test_files_are_counted_by_their_sizes() -> None:
         return message_tokens(replace(user("See"), attachments=files)) - message_tokens(user("See"))
 
     assert tokens(ref("paper.pdf")) > 1_500 and tokens(ref("voice.mp3")) > 500
-    assert tokens(ref("paper.pdf", size=10**9)) < MOST_FILE_TOKENS + 100
+    assert tokens(ref("paper.pdf", size=10**9)) < MAX_FILE_TOKENS + 100
     assert tokens(ref("notes.md", size=40_000)) > 10_000
     assert tokens(ref("all.zip", size=10**9)) < 50
 

@@ -24,7 +24,7 @@ from tests.models.conftest import WIRES
 from tests.models.wire_server import WireCall, WireServer
 from toolwright import testing
 from toolwright.adapters.models.providers.model import PydanticAIModel
-from toolwright.adapters.models.providers.tools import MOST_REFUSED
+from toolwright.adapters.models.providers.tools import MAX_REFUSED
 from toolwright.core.errors import ModelRefused
 from toolwright.core.json_value import JSONObject
 from toolwright.core.model import ToolDefinition
@@ -235,7 +235,7 @@ async def test_a_tool_that_the_provider_refuses_all_the_same_is_withheld_and_the
 async def test_a_provider_that_names_each_tool_has_another_cause_and_all_are_offered_again(
     model: PydanticAIModel, server: WireServer
 ) -> None:
-    tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(MOST_REFUSED + 3)])
+    tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(MAX_REFUSED + 3)])
     server.fail(400, "tools.0: something else is wrong", times=50)
     with pytest.raises(ModelRefused, match="something else"):
         await ask(model, request(user("Hello"), tools=tools))
@@ -246,7 +246,7 @@ async def test_a_provider_that_names_each_tool_has_another_cause_and_all_are_off
 async def test_many_rejected_tools_do_not_end_a_run_that_has_another(
     model: PydanticAIModel, server: WireServer
 ) -> None:
-    tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(2 * MOST_REFUSED)])
+    tools = tuple([replace(SEARCH, name=f"t{n}") for n in range(2 * MAX_REFUSED)])
     server.dislikes = {tool.name for tool in tools[1:]}
     server.answer(text=["Hi."])
     await ask(model, request(user("Hello"), tools=tools))

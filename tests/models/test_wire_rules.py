@@ -12,7 +12,7 @@ import pytest
 from tests.models.asking import MakeModel, answer_of, ask, assistant, request, tool, user
 from tests.models.wire_server import WireCall, WireServer
 from toolwright.adapters.models.providers.model import PydanticAIModel
-from toolwright.adapters.models.providers.shown_files import LARGEST, MOST_PICTURES
+from toolwright.adapters.models.providers.shown_files import MAX_PICTURE, MAX_PICTURES
 from toolwright.core.files import longer_side
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
@@ -154,10 +154,10 @@ def shown(body: JSONObject) -> int:
         ([png(2_500, 100, n) for n in range(20)], 20),
         ([png(2_500, 100, n) for n in range(21)], 11),
         ([png(2_500, 100), *[png(100, 100, n) for n in range(30)]], 11),
-        ([png(1, 1, n) for n in range(MOST_PICTURES + 1)], MOST_PICTURES // 2 + 1),
+        ([png(1, 1, n) for n in range(MAX_PICTURES + 1)], MAX_PICTURES // 2 + 1),
         ([png(100, 8_001), png(0, 10), png(8_000, 100)], 1),
-        ([png(1, 1).ljust(LARGEST), png(1, 1).ljust(LARGEST + 1)], 1),
-        ([png(1, 1, n).ljust(LARGEST) for n in range(5)], 2),
+        ([png(1, 1).ljust(MAX_PICTURE), png(1, 1).ljust(MAX_PICTURE + 1)], 1),
+        ([png(1, 1, n).ljust(MAX_PICTURE) for n in range(5)], 2),
         ([b"\x89PNG\r\n\x1a\n" + b"\0" * 40, b"", b"\xff\xd8\xff\xe0 jpeg"], 0),
     ],
 )
@@ -167,7 +167,7 @@ async def test_pictures_over_the_limits_of_providers_are_named_instead(
     body = await sent(model, server, shots(*pictures))
     assert shown(body) == count
     assert json.dumps(body).count("[File /attachments/") == len(pictures)
-    if count and len(pictures[-1]) <= LARGEST:
+    if count and len(pictures[-1]) <= MAX_PICTURE:
         assert json.dumps(body).rindex("[File ") < json.dumps(body).rindex("image")  # the newest is shown
 
 

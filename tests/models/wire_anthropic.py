@@ -9,9 +9,9 @@ from tests.models.wire_files import SIGNATURES, decoded, is_readable_pdf, parts_
 from toolwright.core.json_value import JSON, JSONObject
 
 Event = tuple[str, JSON]
-MOST_BYTES: Final = 32 * 1024 * 1024
+MAX_BYTES: Final = 32 * 1024 * 1024
 """Bytes of a request."""
-MOST_IMAGE: Final = 5 * 1024 * 1024
+MAX_IMAGE: Final = 5 * 1024 * 1024
 """Bytes of an image in base64."""
 _BLOCKS: Final = {
     "user": ("text", "image", "document", "search_result", "tool_result"),
@@ -65,8 +65,8 @@ def _refused_image(source: Any, at: str) -> str | None:
     content, size = decoded(source["data"]), len(source["data"])
     if content is None:
         return f"{at}: invalid base64 data"
-    if size > MOST_IMAGE:
-        return f"{at}: image exceeds 5 MB maximum: {size} bytes > {MOST_IMAGE} bytes"
+    if size > MAX_IMAGE:
+        return f"{at}: image exceeds 5 MB maximum: {size} bytes > {MAX_IMAGE} bytes"
     return None if content.startswith(signature) else "Could not process image"
 
 

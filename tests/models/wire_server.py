@@ -21,7 +21,7 @@ from tests.models import wire_anthropic, wire_embeddings, wire_openai_chat, wire
 from tests.models.wire_answer import Ending, Stop, WireAnswer, WireCall
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.model import ToolDefinition
-from toolwright.core.schemas.provider_rules import LONGEST_DESCRIPTION, broken_rule
+from toolwright.core.schemas.provider_rules import MAX_DESCRIPTION, broken_rule
 
 __all__ = ["WireAnswer", "WireCall", "WireRequest", "WireServer"]
 
@@ -165,7 +165,7 @@ class WireServer:
         if refusal is not None:
             await _send_json(send, 400, refusal, {})
             return
-        if request.path == "/v1/messages" and request.size > wire_anthropic.MOST_BYTES:
+        if request.path == "/v1/messages" and request.size > wire_anthropic.MAX_BYTES:
             too_large = WireAnswer(status=413, error="Request exceeds the maximum size")
             await _send_json(send, 413, wire.error(too_large), {})
             return
@@ -221,7 +221,7 @@ def refused(request: WireRequest, dislikes: Set[str] = frozenset()) -> JSONObjec
         told = tool.get("function", tool)
         schema = told["input_schema" if anthropic else "parameters"]
         definition = ToolDefinition(name=told["name"], description=told["description"], parameters=schema)
-        if request.path == "/v1/chat/completions" and len(definition.description) > LONGEST_DESCRIPTION:
+        if request.path == "/v1/chat/completions" and len(definition.description) > MAX_DESCRIPTION:
             return _too_long(number, len(definition.description))
         broken = broken_rule(definition, "anthropic" if anthropic else "openai")
         if broken is None and definition.name not in dislikes:
@@ -261,7 +261,7 @@ def refused_content(request: WireRequest) -> JSONObject | None:
 def _too_long(number: int, length: int) -> JSONObject:
     where = f"tools[{number}].function.description"
     message = (
-        f"Invalid '{where}': string too long. Expected a string with maximum length {LONGEST_DESCRIPTION}, "
+        f"Invalid '{where}': string too long. Expected a string with maximum length {MAX_DESCRIPTION}, "
         f"but got a string with length {length} instead."
     )
     error: JSONObject = {

@@ -984,7 +984,7 @@ async def _waits(admin: Connection) -> bool:
 async def test_of_very_many_threads_that_others_must_drain_the_rest_is_put_off(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(motor_module, "MOST_OTHERS", 5)
+    monkeypatch.setattr(motor_module, "MAX_OTHERS", 5)
     drained: Counter[str] = Counter()
 
     async def drain(name: str, *, alone: bool = False, suspects: int = 1, node: str | None = None) -> Verdict:

@@ -256,7 +256,7 @@ async def test_an_output_that_came_with_calls_outlives_the_process(tmp_path: Pat
 async def test_a_finished_request_is_forgotten_though_its_solution_was_never_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(speaker, "REMEMBERED", 2)
+    monkeypatch.setattr(speaker, "MAX_RELEASED", 2)
     async with runtime(tw.App()) as rt, asyncio.timeout(20):
         model = Watched([said(DONE)])
         gone = weakref.ref(model)

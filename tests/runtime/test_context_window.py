@@ -12,7 +12,7 @@ from tests.runtime.narrow import Narrow, all_tokens_of, check_pairs, check_sent,
 from toolwright import testing
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.tools.relations import Resumable
-from toolwright.runtime.model.context_window import MOST_KEPT
+from toolwright.runtime.model.context_window import MAX_KEPT
 
 pytestmark = pytest.mark.anyio
 
@@ -161,7 +161,7 @@ async def test_a_run_that_many_messages_join_is_read_again_on_sqlite(tmp_path: P
             run = await rt.threads.send(hold["thread"], text)
             assert (await rt.runs.wait(run.id, 60)).status == "completed"
         rows = await rt.threads.compactions(hold["thread"])
-        assert max(len(each.kept) for each in rows) == MOST_KEPT
+        assert max(len(each.kept) for each in rows) == MAX_KEPT
 
 
 async def test_a_side_keeps_what_began_the_run_and_not_what_the_other_side_says() -> None:

@@ -19,7 +19,7 @@ from toolwright.wiring.settings import Settings
 pytestmark = pytest.mark.anyio
 
 LIMIT = 4_096
-MOST_AROUND = 1_000  # bytes around the cut text: its sender, and the notice
+MAX_AROUND = 1_000  # bytes around the cut text: its sender, and the notice
 BIG = "ä" * 50_000
 SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}}
 SAYS_IT: Mapping[str, object] = {"text": BIG}
@@ -158,10 +158,10 @@ async def test_no_way_into_a_thread_is_without_the_limit_of_a_result(name: str) 
         heard = [each.content for request in boss.requests for each in request.messages]
         longest = max(heard, key=len)
         assert BIG[:1_000] in longest, "it came in"
-        assert len(longest.encode()) <= LIMIT + MOST_AROUND
+        assert len(longest.encode()) <= LIMIT + MAX_AROUND
         [path] = re.findall(r"The whole is in the file (\S+)\.\]", longest)
         [file] = [each for each in await rt.files.list(thread_id) if each.path == path]
         assert BIG in (await rt.files.content(file)).decode()
         notes = [each for each in await rt.threads.messages(thread_id) if "The whole is in" in each.content]
         assert [ref.path for each in notes for ref in each.attachments] == [path]
-        assert all(len(each.content.encode()) <= LIMIT + MOST_AROUND for each in notes)
+        assert all(len(each.content.encode()) <= LIMIT + MAX_AROUND for each in notes)

@@ -12,7 +12,7 @@ from toolwright.testing import ScriptedModel, runtime
 pytestmark = pytest.mark.anyio
 
 STEPS = 40
-MOST_TRACKED = 4  # objects a step that the garbage collector visits for as long as the journal exists
+MAX_TRACKED = 4  # objects a step that the garbage collector visits for as long as the journal exists
 
 
 @tw.tool
@@ -37,7 +37,7 @@ async def test_the_collector_visits_little_of_a_journal_in_memory() -> None:
         for _ in range(3):
             await run(rt, "agent")
         gc.collect()
-        assert (len(gc.get_objects()) - before) / (3 * STEPS) <= MOST_TRACKED
+        assert (len(gc.get_objects()) - before) / (3 * STEPS) <= MAX_TRACKED
 
 
 async def test_a_closed_runtime_its_app_and_what_its_tools_refer_to_are_freed() -> None:

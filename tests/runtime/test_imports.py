@@ -14,7 +14,7 @@ from tests.databases import database, prepare
 from tests.kit import DONE, Watched, call
 from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.errors import AlreadyExists, InvalidRequest
-from toolwright.core.imports.message import MOST_IMPORTED
+from toolwright.core.imports.message import MAX_IMPORTED
 from toolwright.core.json_value import JSON
 from toolwright.core.limits import MAX_RESULT_TEXT
 from toolwright.core.threads.message import Message
@@ -182,12 +182,12 @@ READERS = ("services", "everyone", "nobody")
 
 async def test_the_longest_conversation_is_stored_whole() -> None:
     async with running(Watched()) as rig:
-        thread = await rig.rt.threads.create("tester", messages=[user(str(n)) for n in range(MOST_IMPORTED)])
-        assert (await rig.rt.threads.get(thread.id)).seq == MOST_IMPORTED
-        last = await rig.rt.threads.messages(thread.id, 2, MOST_IMPORTED - 2)
+        thread = await rig.rt.threads.create("tester", messages=[user(str(n)) for n in range(MAX_IMPORTED)])
+        assert (await rig.rt.threads.get(thread.id)).seq == MAX_IMPORTED
+        last = await rig.rt.threads.messages(thread.id, 2, MAX_IMPORTED - 2)
         assert [(each.seq, each.content) for each in last] == [
-            (MOST_IMPORTED - 1, str(MOST_IMPORTED - 2)),
-            (MOST_IMPORTED, str(MOST_IMPORTED - 1)),
+            (MAX_IMPORTED - 1, str(MAX_IMPORTED - 2)),
+            (MAX_IMPORTED, str(MAX_IMPORTED - 1)),
         ]
 
 

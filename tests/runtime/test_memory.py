@@ -13,7 +13,7 @@ from tests.kit import DONE, Watched, call
 from tests.runtime.mind_rig import JSON, Died, Mind, thinking
 from tests.runtime.narrow import prompt_of
 from toolwright.core.agents.agent import TOOLKITS
-from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED
+from toolwright.core.agents.memory import MAX_BLOCKS, MAX_LINKED
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.agent_effects import AddPassage, SetBlock
 from toolwright.core.journal.units import Unit
@@ -170,7 +170,7 @@ async def test_passages_are_stored_and_found_by_their_rank() -> None:
 )
 async def test_an_invalid_call_changes_nothing(fault: str, tool: str, args: dict[str, Any]) -> None:
     async with thinking(agents=AGENTS) as mind:
-        for n in range(MOST_BLOCKS):
+        for n in range(MAX_BLOCKS):
             await mind.rt.blocks.write("thinker", str(n), "kept")
         before = await memory(mind)
         answer = await mind.call(tool, **args)
@@ -226,14 +226,14 @@ async def test_an_agent_reads_only_so_many_blocks_of_others() -> None:
     many = [tw.Agent(name, "p", toolkits=["memory"]) for name in ("thinker", "friend", "third")]
     async with thinking(agents=many) as mind:
         blocks = mind.rt.blocks
-        for n in range(MOST_LINKED):
+        for n in range(MAX_LINKED):
             await blocks.write("friend", str(n), "x")
             await blocks.link("friend", str(n), "thinker")
         await blocks.link("friend", "0", "thinker")
         await blocks.write("third", "one", "x")
         with pytest.raises(InvalidRequest, match="'thinker' reads 20 blocks of other agents"):
             await blocks.link("third", "one", "thinker")
-        assert len(await blocks.list("thinker")) == MOST_LINKED
+        assert len(await blocks.list("thinker")) == MAX_LINKED
 
 
 async def test_passages_are_added_dropped_paged_and_searched_from_outside() -> None:

@@ -12,9 +12,9 @@ from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import AGENT, Died, thinking
 from toolwright.core.agents.agent import TOOLKITS
 from toolwright.core.agents.mind import (
-    MOST_GOALS,
-    MOST_MEMORIES,
-    MOST_PLANS,
+    MAX_GOALS,
+    MAX_MEMORIES,
+    MAX_PLANS,
     Goal,
     GoalChange,
     MemoryChange,
@@ -145,7 +145,7 @@ PLAN = {"name": "Tea", "instruction": "Make tea."}
         ("not ''", "set_goals", {"goals": [{"id": "", "description": "b"}]}),
         ("An id must be at most 64", "set_goals", {"goals": [{"id": "x" * 65, "description": "b"}]}),
         ("'a' is given twice", "set_goals", {"goals": [{"id": "a", "description": "b"}] * 2}),
-        ("101 goals", "set_goals", {"goals": [{"description": "x"}] * MOST_GOALS}),
+        ("101 goals", "set_goals", {"goals": [{"description": "x"}] * MAX_GOALS}),
         ("goals.0.colour", "set_goals", {"goals": [{"description": "x", "colour": "red"}]}),
         ("more", "set_goals", {"goals": [], "more": 1}),
         ("goals", "set_goals", {}),
@@ -158,7 +158,7 @@ PLAN = {"name": "Tea", "instruction": "Make tea."}
         (
             "1001 memories",
             "set_memories",
-            {"memories": [{"key": str(n), "value": "x"} for n in range(MOST_MEMORIES)]},
+            {"memories": [{"key": str(n), "value": "x"} for n in range(MAX_MEMORIES)]},
         ),
         ("memories.0.value", "set_memories", {"memories": [{"key": "k", "value": 5}]}),
         ("no memory 'x'", "delete_memories", {"keys": ["x"]}),
@@ -179,7 +179,7 @@ PLAN = {"name": "Tea", "instruction": "Make tea."}
         (
             "101 plans",
             "set_plans",
-            {"plans": [{**PLAN, "name": str(n), "runAfter": 5} for n in range(MOST_PLANS)]},
+            {"plans": [{**PLAN, "name": str(n), "runAfter": 5} for n in range(MAX_PLANS)]},
         ),
         ("no plan 'x'", "delete_plans", {"ids": ["kept", "x"]}),
         ("more", "get_plans", {"more": 1}),

@@ -11,11 +11,11 @@ import toolwright as tw
 from tests import journals
 from tests.kit import ran
 from tests.runtime.rig import Rig, running
-from toolwright.core.agents.memory import MOST_BLOCKS, MOST_LINKED
+from toolwright.core.agents.memory import MAX_BLOCKS, MAX_LINKED
 from toolwright.core.agents.mind import (
-    MOST_GOALS,
-    MOST_MEMORIES,
-    MOST_PLANS,
+    MAX_GOALS,
+    MAX_MEMORIES,
+    MAX_PLANS,
     GoalChange,
     MemoryChange,
     PlanChange,
@@ -77,11 +77,11 @@ async def count_of(rt: Runtime, write: Write) -> int:
 
 
 LIMITS: list[tuple[Any, int]] = [
-    (goals, MOST_GOALS),
-    (memories, MOST_MEMORIES),
-    (plans, MOST_PLANS),
-    (blocks, MOST_BLOCKS),
-    (links, MOST_LINKED),
+    (goals, MAX_GOALS),
+    (memories, MAX_MEMORIES),
+    (plans, MAX_PLANS),
+    (blocks, MAX_BLOCKS),
+    (links, MAX_LINKED),
 ]
 
 

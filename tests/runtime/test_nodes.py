@@ -24,7 +24,7 @@ from toolwright import testing
 from toolwright.adapters import system
 from toolwright.adapters.bus import cluster as cluster_bus
 from toolwright.adapters.bus.cluster import ClusterBus
-from toolwright.adapters.bus.memory import MOST_BYTES, QueueFollower
+from toolwright.adapters.bus.memory import MAX_BYTES, QueueFollower
 from toolwright.adapters.memory import MemoryFiles
 from toolwright.adapters.store.memory.store import MemoryStore
 from toolwright.adapters.store.postgres.connection import connect
@@ -319,7 +319,7 @@ async def test_what_waits_to_be_sent_is_bounded_in_bytes_and_keeps_its_order() -
         grown = changed(live("s"), n=1, type="message")
         for number in range(100):
             bus.publish([live(f"s{number}", text="x" * 60_000)])
-        assert bus._events._bytes <= MOST_BYTES  # pyright: ignore[reportPrivateUsage]  # the rest is dropped
+        assert bus._events._bytes <= MAX_BYTES  # pyright: ignore[reportPrivateUsage]  # the rest is dropped
         bus.publish([live("before"), grown, live("after")])
         relay.gate.set()
         await until(lambda: "after" in "".join(relay.sent))
@@ -327,7 +327,7 @@ async def test_what_waits_to_be_sent_is_bounded_in_bytes_and_keeps_its_order() -
             each[0] for text in relay.sent for each in json.loads(text)[1:] if each[0] in ("live", "grown")
         ]
         assert kinds[-3:] == ["live", "grown", "live"]
-        assert sum(map(len, relay.sent)) < 2 * MOST_BYTES
+        assert sum(map(len, relay.sent)) < 2 * MAX_BYTES
 
 
 async def test_a_process_sends_once_what_it_follows_and_again_from_time_to_time() -> None:
@@ -345,7 +345,7 @@ async def test_a_process_sends_once_what_it_follows_and_again_from_time_to_time(
 
 @pytest.mark.idle_clock
 async def test_what_a_process_follows_is_sent_again_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_bus, "LEAST_PART", 10)
+    monkeypatch.setattr(cluster_bus, "MIN_PART", 10)
     async with captured(64 * 1024) as (bus, relay):
         names = {f"th_{number}" for number in range(400)}
         send, parts = relay.send, list[int]()
@@ -369,11 +369,11 @@ async def test_what_a_process_follows_is_sent_again_in_parts(monkeypatch: pytest
 
 
 async def test_types_and_processes_that_others_name_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_bus, "MOST_NODES", 2)
+    monkeypatch.setattr(cluster_bus, "MAX_NODES", 2)
     async with captured() as (bus, relay):
         for number in range(1_000):
             relay.tell("want", "thread", "th_1", [f"type{number}"])
-        assert len(bus._elsewhere["thread", "th_1"]) <= cluster_bus.MOST_TYPES  # pyright: ignore[reportPrivateUsage]
+        assert len(bus._elsewhere["thread", "th_1"]) <= cluster_bus.MAX_TYPES  # pyright: ignore[reportPrivateUsage]
         assert bus.wanted("th_1", "r")  # all types: too much is sent, and nothing is missed
         for node in ("one", "two", "three"):
             relay.tell("share", "room", {node: True}, node=node)
@@ -404,7 +404,7 @@ async def test_topics_are_forgotten_that_are_not_sent_again() -> None:
 async def test_topics_that_are_known_are_kept_also_when_no_more_are_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cluster_bus, "MOST_TOPICS", 1)
+    monkeypatch.setattr(cluster_bus, "MAX_TOPICS", 1)
     async with captured() as (bus, relay):
         relay.tell("want", "thread", "th_1", ["message"])
         relay.tell("want", "thread", "th_2", None)

@@ -16,7 +16,7 @@ from tests.runtime.test_spaces import House, calls
 from toolwright.core.errors import InvalidRequest, NotFound
 from toolwright.core.journal.space_effects import Compact
 from toolwright.core.journal.units import Advance, Unit
-from toolwright.core.limits import MAX_SUMMARY, MOST_PINNED
+from toolwright.core.limits import MAX_PINNED, MAX_SUMMARY
 from toolwright.core.model import ModelCall, ModelRequest, ModelResponse
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.message import Message
@@ -297,15 +297,15 @@ async def test_calls_and_results_cannot_be_pinned_and_not_too_many_messages() ->
         for thread_id, message_id in ((thread.id, "msg_none"), ("thr_none", answer.id)):
             with pytest.raises(NotFound):
                 await rig.rt.threads.pin(thread_id, message_id)
-        for number in range(MOST_PINNED):
+        for number in range(MAX_PINNED):
             await say(rig.rt, thread.id, f"{number}")
         said = [each for each in await rig.rt.threads.messages(thread.id, 500) if each.role == "user"]
-        for message in said[:MOST_PINNED]:
+        for message in said[:MAX_PINNED]:
             await rig.rt.threads.pin(thread.id, message.id)
         with pytest.raises(InvalidRequest, match="50 messages"):
-            await rig.rt.threads.pin(thread.id, said[MOST_PINNED].id)
+            await rig.rt.threads.pin(thread.id, said[MAX_PINNED].id)
         await rig.rt.threads.pin(thread.id, said[0].id, False)
-        await rig.rt.threads.pin(thread.id, said[MOST_PINNED].id)
+        await rig.rt.threads.pin(thread.id, said[MAX_PINNED].id)
 
 
 async def test_what_a_skipped_run_has_heard_is_sent_no_more_though_it_is_pinned() -> None:

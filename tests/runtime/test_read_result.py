@@ -178,13 +178,13 @@ async def test_a_search_says_what_it_has_not_searched(monkeypatch: pytest.Monkey
         await converse(rt, thread.id, [str(number) for number in range(30)])
         reading = Reading(rt, thread.id, calls)
         assert await reading.read(query="nowhere") == {"results": []}
-        monkeypatch.setattr(results, "MOST_SEARCHED", 50)
+        monkeypatch.setattr(results, "MAX_SEARCHED", 50)
         notes = ["Only the newest 50 messages were searched."]
         assert await reading.read(query="nowhere") == {"results": [], "notes": notes}
 
 
 async def test_a_search_says_that_it_has_not_searched_old_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "MOST_SEARCHED_BYTES", 1_500_000)
+    monkeypatch.setattr(results, "MAX_SEARCHED_BYTES", 1_500_000)
     calls: list[ModelCall] = []
     agent = tw.Agent("clerk", instructions="Read.", model=model_of(calls, "export"), tools=[export])
     async with testing.runtime(tw.App(agents=[agent])) as rt:

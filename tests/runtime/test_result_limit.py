@@ -14,7 +14,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.tools.http.execution import HttpExecution
 from toolwright.core.tools.pipeline import Executor, PreparedCall
 from toolwright.core.tools.tool import Kind
-from toolwright.runtime.files import LONGEST_CODE, recordable
+from toolwright.runtime.files import MAX_CODE, recordable
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -130,7 +130,7 @@ async def test_a_stack_is_cut_in_its_middle() -> None:
             assert stack.startswith("firstä")
             assert stack.endswith("älast")
             assert " … (9085 bytes are left out)\n" in stack
-        assert len(message.content) < 2 * LONGEST_CODE
+        assert len(message.content) < 2 * MAX_CODE
         assert await rig.rt.files.list(thread.id) == []
 
 
@@ -150,7 +150,7 @@ async def test_a_submitted_stack_is_cut_too() -> None:
 
 
 async def test_a_stack_within_the_limit_is_left_as_it_is() -> None:
-    result = tw.ToolResult.fail("No.", stack="ä" * 512, error_code="x" * LONGEST_CODE)
+    result = tw.ToolResult.fail("No.", stack="ä" * 512, error_code="x" * MAX_CODE)
     assert recordable(result, 1_024) == result
     once = recordable(tw.ToolResult.fail("No.", stack="x" * 9_999), 1_024)
     assert recordable(once, 1_024) == once

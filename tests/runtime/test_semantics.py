@@ -12,15 +12,15 @@ import pytest
 import toolwright as tw
 from tests.behaviour.marks import requirement
 from tests.runtime.mind_rig import Mind, thinking
-from toolwright.core.agents.memory import MOST_FOUND, Passage, PlacedVector
+from toolwright.core.agents.memory import MAX_FOUND, Passage, PlacedVector
 from toolwright.core.errors import DefinitionError, ModelUnavailable, NotFound
 from toolwright.core.journal.store import Store
 from toolwright.runtime.agents.semantics import (
     BATCH,
     BATCH_PATIENCE,
-    LONGEST_FILL,
-    MOST_FILLED,
-    MOST_NUMBERS,
+    MAX_FILL,
+    MAX_FILLED,
+    MAX_NUMBERS,
     PAGE,
     PATIENCE,
     SCANNED,
@@ -119,10 +119,10 @@ async def test_a_search_sees_nothing_of_other_agents_or_of_another_embedder() ->
 
 async def test_an_agent_finds_no_more_passages_than_before() -> None:
     async with thinking(agents=AGENTS, embedder=Meanings()) as mind:
-        for n in range(MOST_FOUND + 5):
+        for n in range(MAX_FOUND + 5):
             await mind.rt.passages.add("thinker", f"dog {n}")
             await mind.rt.passages.add("thinker", f"hound {n}")
-        assert len(contents(await mind.call("search_memory", query="dog"))) == MOST_FOUND
+        assert len(contents(await mind.call("search_memory", query="dog"))) == MAX_FOUND
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable("down"), RuntimeError("a bug of theirs"), OSError()])
@@ -169,7 +169,7 @@ async def test_an_embedder_that_does_not_answer_is_not_waited_for_long() -> None
         [["x"]],
         7,
         None,
-        [[1.0] * (MOST_NUMBERS + 1)],
+        [[1.0] * (MAX_NUMBERS + 1)],
     ],
     ids=["none", "two", "nan", "empty", "zeros", "texts", "a number", "nothing", "too many"],
 )
@@ -246,7 +246,7 @@ async def test_housekeeping_embeds_only_so_many_at_once() -> None:
     semantics, _ = endless(embedder, ManualClock())
     total = await semantics.fill()
     assert total == len(embedder.texts)
-    assert MOST_FILLED <= total < MOST_FILLED + BATCH
+    assert MAX_FILLED <= total < MAX_FILLED + BATCH
 
 
 async def test_housekeeping_embeds_only_so_long_at_once() -> None:
@@ -254,7 +254,7 @@ async def test_housekeeping_embeds_only_so_long_at_once() -> None:
 
     class Slow(Meanings):
         async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-            clock.advance(LONGEST_FILL / 2)
+            clock.advance(MAX_FILL / 2)
             return await super().embed(texts)
 
     semantics, _ = endless(Slow(), clock)

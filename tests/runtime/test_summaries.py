@@ -23,11 +23,11 @@ from toolwright.core.threads.run import Run, Usage
 from toolwright.core.value import changed
 from toolwright.runtime.model import context_window
 from toolwright.runtime.model.summaries import (
+    MAX_AHEAD,
+    MAX_PIECES,
+    MAX_QUIET,
+    MAX_READY,
     MISSING_PART,
-    MOST_AHEAD,
-    MOST_PIECES,
-    MOST_QUIET,
-    MOST_READY,
     Order,
     Summaries,
     Summary,
@@ -143,7 +143,7 @@ async def test_a_summary_that_never_comes_is_waited_for_once_and_the_conversatio
 async def test_an_answer_waits_for_a_summary_that_takes_too_long_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(context_window, "MOST_WAIT", 0.1)
+    monkeypatch.setattr(context_window, "MAX_WAIT", 0.1)
     model, writer = Narrow(echo, limit=BUDGET), Writer()
     writer.gate.clear()
     async with running(model, prompt_options=policy(summarize_with=writer)) as rig:
@@ -486,7 +486,7 @@ def test_the_summary_before_is_in_the_transcript_however_long_what_followed_is(r
         Message(id=f"m{n}", role="user", content="word " * 500, seq=n, created_at=AT) for n in range(2, 92)
     ]
     parts = pieces([header(row), *said], room)
-    assert len(parts) <= MOST_PIECES
+    assert len(parts) <= MAX_PIECES
     assert "ORDER 4711 IS PAID" in parts[0]
     assert (MISSING_PART in parts[0]) == (room < 20_000)
     assert parts[-1].endswith("word ")
@@ -606,25 +606,23 @@ async def test_so_many_summaries_are_written_kept_and_put_off_at_once_and_no_mor
         for _ in range(100):
             await asyncio.sleep(0)
 
-    for number in range(MOST_AHEAD + 5):
+    for number in range(MAX_AHEAD + 5):
         kept.start((f"thr_{number}", "", ""), (0, None), order_of(writer), ask)
     await written()
-    assert len(writer.requests) == MOST_AHEAD
+    assert len(writer.requests) == MAX_AHEAD
     writer.gate.set()
     await written()
-    for number in range(MOST_READY + MOST_AHEAD):
+    for number in range(MAX_READY + MAX_AHEAD):
         key = (f"later_{number}", "", "")
         kept.start(key, (0, None), order_of(writer), ask)
         await written()
-    ready = [
-        number for number in range(MOST_READY + MOST_AHEAD) if kept.is_ready((f"later_{number}", "", ""))
-    ]
+    ready = [number for number in range(MAX_READY + MAX_AHEAD) if kept.is_ready((f"later_{number}", "", ""))]
     # the oldest ones were removed
-    assert len(ready) == MOST_READY and ready[-1] == MOST_READY + MOST_AHEAD - 1
-    for number in range(MOST_QUIET + 1):
+    assert len(ready) == MAX_READY and ready[-1] == MAX_READY + MAX_AHEAD - 1
+    for number in range(MAX_QUIET + 1):
         kept.pause((f"quiet_{number}", "", ""))
     before = len(writer.requests)
-    assert await kept.now((f"quiet_{MOST_QUIET}", "", ""), order_of(writer), ask) is None
+    assert await kept.now((f"quiet_{MAX_QUIET}", "", ""), order_of(writer), ask) is None
     assert await kept.now(("quiet_0", "", ""), order_of(writer), ask) is not None  # its pause was forgotten
     assert len(writer.requests) == before + 1
     await kept.close()

@@ -30,7 +30,7 @@ from toolwright.core.journal.store import KnownMessages, Store, ThreadView
 from toolwright.core.json_value import JSONObject
 from toolwright.core.threads.event import Topic
 from toolwright.core.tools.function import FunctionExecutor
-from toolwright.runtime.runs.loop import MOST_AT_ONCE
+from toolwright.runtime.runs.loop import MAX_AT_ONCE
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.toolkit import Toolkit
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock, ScriptedModel
@@ -599,17 +599,17 @@ async def test_a_thread_that_was_handed_over_takes_no_calls_of_who_has_left_it()
         thread_id = (await rt.runs.get(run_id)).thread_id
         scouted = asyncio.create_task(toolkit.call("scout", {"message": "Take over"}))
         await until(lambda: posted(rt, thread_id, 2))
-        behind = [asyncio.create_task(toolkit.call("who", {})) for _ in range(MOST_AT_ONCE)]
-        await until(lambda: posted(rt, thread_id, 2 + MOST_AT_ONCE))
+        behind = [asyncio.create_task(toolkit.call("who", {})) for _ in range(MAX_AT_ONCE)]
+        await until(lambda: posted(rt, thread_id, 2 + MAX_AT_ONCE))
         gate.open.set()
         assert await held == {"content": [{"type": "text", "text": "held"}]}
         assert await scouted == {"content": [{"type": "text", "text": "scout answers from now on."}]}
         answers = [told(await each) for each in behind]
         assert Counter(each.get("agent", each.get("error")) for each in answers) == {
-            (await rt.agents.get("boss")).id: MOST_AT_ONCE - 1,
+            (await rt.agents.get("boss")).id: MAX_AT_ONCE - 1,
             "The thread was handed over to another agent before this call began.": 1,
         }
-        assert list(pairs(await record(rt, run_id)).values()) == [BOTH] * (2 + MOST_AT_ONCE)
+        assert list(pairs(await record(rt, run_id)).values()) == [BOTH] * (2 + MAX_AT_ONCE)
         third = told(await toolkit.handlers["who"]({}))
         assert third["agent"] == (await rt.agents.get("boss")).id
         assert third["thread"] != (await rt.runs.get(run_id)).thread_id

@@ -16,7 +16,7 @@ from toolwright.core.concurrency import DaemonThreads
 from toolwright.core.state.sandbox import CodeLog, CodeOptions, CodeResult
 
 pytestmark = pytest.mark.anyio
-MOST = 1000
+MAX_LINES = 1000
 SPEAKER = Path(__file__).with_name("speaker.py")
 
 
@@ -27,10 +27,10 @@ def line(**said: object) -> str:
 @asynccontextmanager
 async def talking(*lines: str, **functions: object) -> AsyncGenerator[tuple[Talk, Log]]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SPEAKER), json.dumps(lines), stdin=-1, stdout=-1, limit=longest_line(MOST)
+        sys.executable, str(SPEAKER), json.dumps(lines), stdin=-1, stdout=-1, limit=longest_line(MAX_LINES)
     )
     log, threads = Log(100_000, str), DaemonThreads(2, "test")
-    talk = Talk(process, HostFunctions(functions, threads, MOST), log, MOST)  # type: ignore[arg-type]  # as tests pass them
+    talk = Talk(process, HostFunctions(functions, threads, MAX_LINES), log, MAX_LINES)  # type: ignore[arg-type]  # as tests pass them
     async with asyncio.timeout(30):
         await talk.begin(CodeOptions(), 1000)
         yield talk, log

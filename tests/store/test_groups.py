@@ -15,8 +15,8 @@ from tests.store.test_statements import CountedPool
 
 from toolwright.adapters.store.opening import open_postgres
 from toolwright.adapters.store.postgres.connection import Limits, Pools, connect, connect_pools
-from toolwright.adapters.store.postgres.driver import MOST_GROUPS, MOST_UNITS, PostgresDriver
-from toolwright.adapters.store.postgres.unit import MOST_CHARACTERS
+from toolwright.adapters.store.postgres.driver import MAX_GROUPS, MAX_UNITS, PostgresDriver
+from toolwright.adapters.store.postgres.unit import MAX_CHARACTERS
 from toolwright.adapters.store.store import SqlStore
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.journal.store import Store
@@ -77,7 +77,7 @@ async def test_units_of_many_threads_are_committed_by_one_statement():
 
 async def test_a_group_has_a_bound_and_what_is_more_forms_the_next():
     async with fresh_database() as url, counted(url) as (store, asked):
-        drains = await threads(store, MOST_UNITS + 1)
+        drains = await threads(store, MAX_UNITS + 1)
         asked.clear()
         await all_rows(store, [step(drain) for drain in drains])
         assert asked == ["fetchmany", "fetchval"]
@@ -85,15 +85,15 @@ async def test_a_group_has_a_bound_and_what_is_more_forms_the_next():
 
 async def test_units_that_arrive_while_all_groups_are_on_their_way_wait_for_the_next():
     async with fresh_database() as url, counted(url) as (store, asked):
-        drains = await threads(store, MOST_GROUPS + 3)
+        drains = await threads(store, MAX_GROUPS + 3)
         asked.clear()
         commits: list[asyncio.Task[Committed | Conflict]] = []
         for number, drain in enumerate(drains):
             commits.append(asyncio.create_task(store.commit(step(drain))))
-            while number < MOST_GROUPS and len(asked) <= number:  # noqa: ASYNC110 - a session sends no notification
+            while number < MAX_GROUPS and len(asked) <= number:  # noqa: ASYNC110 - a session sends no notification
                 await asyncio.sleep(0)
         await asyncio.gather(*commits)
-        assert sorted(asked) == ["fetchmany", *["fetchval"] * MOST_GROUPS]
+        assert sorted(asked) == ["fetchmany", *["fetchval"] * MAX_GROUPS]
 
 
 @pytest.mark.parametrize("place", [0, MANY // 2, MANY - 1])
@@ -205,7 +205,7 @@ async def test_a_large_unit_is_committed_alone():
     async with fresh_database() as url, counted(url) as (store, asked):
         drains = await threads(store, 3)
         asked.clear()
-        units = [step(drains[0], "x" * MOST_CHARACTERS), step(drains[1]), step(drains[2])]
+        units = [step(drains[0], "x" * MAX_CHARACTERS), step(drains[1]), step(drains[2])]
         assert {type(outcome) for outcome in await all_rows(store, units)} == {Committed}
         assert sorted(asked) == ["fetchmany", "fetchval"]
 

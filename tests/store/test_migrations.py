@@ -205,7 +205,7 @@ async def as_of_newer(url: str, least: str) -> None:
 
 async def test_a_database_that_newer_code_has_only_added_to_is_used_as_before(old: str) -> None:
     settings = tw.Settings(database_url=old)
-    await as_of_newer(old, upkeep.LEAST)
+    await as_of_newer(old, upkeep.MIN_REVISION)
     assert await upkeep.revision(settings) == await upkeep.upgrade(settings) == "9999"
     assert upkeep.steps("9999") == []
     async with asyncio.timeout(30), app().runtime(settings) as rt:
@@ -243,11 +243,11 @@ async def test_a_node_upgrades_no_database_that_older_nodes_may_use(tmp_path: Pa
 
 def test_migrations_that_leave_older_code_running_only_add_but_for_indexes() -> None:
     versions = Path(migrate.__file__).parent / "migrations" / "versions"
-    for each in schema.REVISIONS[schema.REVISIONS.index(schema.LEAST) + 1 :]:
+    for each in schema.REVISIONS[schema.REVISIONS.index(schema.MIN_REVISION) + 1 :]:
         [written] = versions.glob(f"{each}_*.py")
         calls = set(re.findall(r"\bop\.(\w+)\(", written.read_text(encoding="utf-8")))
         assert calls <= {"create_table", "add_column", "create_index", "drop_index"}, (
-            f"{each}: set LEAST to it"
+            f"{each}: set MIN_REVISION to it"
         )
 
 

@@ -11,12 +11,12 @@ from tests.play import committed, create_thread, post
 from tests.runtime.test_retention import DAYS, keeper
 
 from toolwright.adapters.store.opening import open_sqlite
-from toolwright.adapters.store.sqlite.file import PIECE, RESERVE, is_shrinkable, make_shrinkable
+from toolwright.adapters.store.sqlite.file import RELEASED_AT_ONCE, RESERVE, is_shrinkable, make_shrinkable
 
 pytestmark = pytest.mark.anyio
 
 PAGE = 4096
-FREED = (RESERVE + 8 * PIECE) * PAGE  # bytes
+FREED = (RESERVE + 8 * RELEASED_AT_ONCE) * PAGE  # bytes
 
 
 def leave_free_space(path: Path) -> int:

@@ -17,7 +17,7 @@ from tests.client.rig import served
 from tests.kit import add, call
 from tests.runtime.test_context_window import Narrow, echo
 from tests.telemetry.watching import DONE, Watching, agent_of, at_work, led
-from toolwright.adapters.telemetry.instruments import MOST_AGENTS, OTHER, Metrics
+from toolwright.adapters.telemetry.instruments import MAX_AGENTS, OTHER, Metrics
 from toolwright.adapters.telemetry.meters import Meters
 from toolwright.adapters.telemetry.telemetry import OpenTelemetry
 from toolwright.core.errors import StoreError
@@ -110,8 +110,8 @@ async def test_prometheus_reads_what_calls_runs_and_models_have_come_to() -> Non
 
 def test_figures_are_kept_for_a_hundred_agents_and_for_the_others_together() -> None:
     metrics = Metrics(Meters(["prometheus"]))
-    labels = [metrics.agent(f"agent-{n}") for n in range(2 * MOST_AGENTS)]
-    assert labels == [f"agent-{n}" for n in range(MOST_AGENTS)] + [OTHER] * MOST_AGENTS
+    labels = [metrics.agent(f"agent-{n}") for n in range(2 * MAX_AGENTS)]
+    assert labels == [f"agent-{n}" for n in range(MAX_AGENTS)] + [OTHER] * MAX_AGENTS
     assert metrics.agent("agent-0") == "agent-0"
 
 

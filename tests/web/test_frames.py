@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from toolwright.core.threads.event import Event
-from toolwright.web.answers import MOST_FRAMES, Frames
+from toolwright.web.answers import MAX_FRAMES, Frames
 
 event = Event(
     thread_id="t", run_id=None, agent="a", type="x", payload={}, at=datetime(2026, 1, 1, tzinfo=UTC), n=1
@@ -22,7 +22,7 @@ def test_a_recorded_event_is_known_by_its_number_and_a_live_one_by_being_the_sam
 def test_old_frames_are_forgotten() -> None:
     frames = Frames()
     first = frames.frame(event)
-    for n in range(2, MOST_FRAMES + 2):
+    for n in range(2, MAX_FRAMES + 2):
         frames.frame(replace(event, n=n))
     assert frames.frame(event) == first
     assert frames.frame(event) is not first

@@ -14,10 +14,10 @@ from pydantic import AfterValidator, JsonValue
 from tests.api.rig import read, serving
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import InvalidRequest
-from toolwright.core.forms import MOST_TOOLS
+from toolwright.core.forms import MAX_TOOLS
 from toolwright.core.json_text import ValueCount
 from toolwright.core.json_value import JSON, dumps_unescaped
-from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MAX_MESSAGE, MOST_ERRORS
+from toolwright.core.limits import CONFIG_VALUES, MAX_ERRORS, MAX_JSON_VALUES, MAX_MESSAGE
 from toolwright.web.answers import ApiResponse, answer
 from toolwright.web.dependencies import Serving
 from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
@@ -98,8 +98,8 @@ async def test_as_many_tools_as_an_agent_may_have_fit_into_a_body() -> None:
     values = ValueCount(2**31)
     values.add(body.encode())
     assert values.values > MAX_JSON_VALUES, "more than any other body may hold"
-    assert values.values / len(tools) * MOST_TOOLS < CONFIG_VALUES * MAX_JSON_VALUES
-    assert len(body) / len(tools) * MOST_TOOLS < MAX_BODY_WITH_FILES
+    assert values.values / len(tools) * MAX_TOOLS < CONFIG_VALUES * MAX_JSON_VALUES
+    assert len(body) / len(tools) * MAX_TOOLS < MAX_BODY_WITH_FILES
     async with serving() as api:
         saved = read(await api.client.post("/api/agents", content=body, timeout=100), 201)
         assert len(saved["agent"]["config"]["tools"]) == len(tools)
@@ -127,7 +127,7 @@ async def test_the_bound_is_a_setting() -> None:
 async def test_no_more_than_fifty_errors_are_reported(body: dict[str, object]) -> None:
     async with serving() as api:
         shown = read(await api.client.post("/api/threads", json=body), 400)
-        assert 1 <= len(shown["details"]) <= MOST_ERRORS
+        assert 1 <= len(shown["details"]) <= MAX_ERRORS
         assert len(shown["error"]) < 5_000
 
 
@@ -139,7 +139,7 @@ async def test_a_configuration_of_many_errors_names_the_first_fifty() -> None:
     async with serving() as api:
         for config in (faulty, wide):
             shown = read(await api.client.post("/api/agents", json=config), 400)
-            assert 1 <= len(shown["details"]) <= MOST_ERRORS + 1
+            assert 1 <= len(shown["details"]) <= MAX_ERRORS + 1
         shown = read(
             await api.client.post("/api/agents", json={"name": "a", "config": {"tools": [tool]}}), 400
         )
@@ -173,13 +173,13 @@ async def test_small_bodies_are_validated_at_once_and_large_ones_in_a_thread() -
 
 
 AT_WORK: set[str] = set()
-MOST: list[int] = []
+AT_ONCE: list[int] = []
 
 
 def _counted(value: object) -> object:
     """Record how many bodies are validated in threads at the same time."""
     AT_WORK.add(threading.current_thread().name)
-    MOST.append(len(AT_WORK))
+    AT_ONCE.append(len(AT_WORK))
     for _ in range(20):
         threading.Event().wait(0)  # lets other threads run
     AT_WORK.discard(threading.current_thread().name)
@@ -200,13 +200,13 @@ async def test_large_bodies_are_validated_one_at_a_time() -> None:
         return "ok"
 
     app.post("/")(told)
-    MOST.clear()
+    AT_ONCE.clear()
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://app") as client:
         answers = await asyncio.gather(
             *[client.post("/", json={"rest": "x" * 1_000_000}, timeout=60) for _ in range(8)]
         )
     assert [answer.status_code for answer in answers] == [200] * 8
-    assert MOST == [1] * 8
+    assert AT_ONCE == [1] * 8
 
 
 EMOJI = "\U0001f600"

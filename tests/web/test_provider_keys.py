@@ -26,8 +26,8 @@ from toolwright.core.errors import KeysUnavailable, Unauthorized
 from toolwright.testing import ManualClock
 from toolwright.web.auth.person_tokens import (
     FIRST_PAUSE,
-    LARGEST,
     LIFE,
+    MAX_KEY_SET,
     PAUSE,
     ExpectedClaims,
     ProviderKeys,
@@ -220,7 +220,7 @@ async def test_while_the_provider_is_down_the_last_keys_are_good(caplog: pytest.
             {"status": 500},
             {"status": 302},
             {"status": 200, "body": b"{}"},
-            {"body": b"x" * LARGEST},
+            {"body": b"x" * MAX_KEY_SET},
         ):
             for name, value in change.items():
                 setattr(idp, name, value)
@@ -258,6 +258,6 @@ async def test_what_is_no_token_is_refused_before_anybody_is_asked() -> None:
 
 async def test_a_key_set_that_is_too_large_is_not_read() -> None:
     async with provider(jwk(rsa_key())) as idp:
-        idp.body = json.dumps({"keys": idp.keys}).encode().ljust(LARGEST + 1)
-        with pytest.raises(KeysUnavailable, match=f"more than {LARGEST} bytes"):
+        idp.body = json.dumps({"keys": idp.keys}).encode().ljust(MAX_KEY_SET + 1)
+        with pytest.raises(KeysUnavailable, match=f"more than {MAX_KEY_SET} bytes"):
             await over_http(idp.url)()

@@ -10,7 +10,7 @@ from tests.web.signing import OTHER, SECRET, Claims, claims, pem, raw, rsa_key, 
 from toolwright.core.errors import Unauthorized
 from toolwright.testing import ManualClock
 from toolwright.web.auth.access import TokenIdentity
-from toolwright.web.auth.person_tokens import EARLY, LONGEST, ExpectedClaims, SharedSecret
+from toolwright.web.auth.person_tokens import CLOCK_SKEW, MAX_TOKEN, ExpectedClaims, SharedSecret
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def judge(token: str, claim: str = "sub") -> str:
     [
         ({"sub": "ada"}, "sub"),
         ({"sub": "ada", "exp": AT + 1, "nbf": AT - 1, "iat": AT + 9, "aud": "x", "iss": ["y"]}, "sub"),
-        ({"sub": "ada", "nbf": AT + EARLY - 1}, "sub"),
+        ({"sub": "ada", "nbf": AT + CLOCK_SKEW - 1}, "sub"),
         ({"email": "ada", "sub": 5}, "email"),
         ({"https://example.org/id": "ada"}, "https://example.org/id"),
     ],
@@ -43,7 +43,7 @@ async def test_a_good_token_gives_its_claim(given: Claims, claim: str) -> None:
         ({"sub": "ada", "exp": AT - 1}, "expired"),
         ({"sub": "ada", "exp": AT}, "expired"),
         ({"sub": "ada", "exp": -1}, "expired"),
-        ({"sub": "ada", "nbf": AT + EARLY + 1}, "not valid yet"),
+        ({"sub": "ada", "nbf": AT + CLOCK_SKEW + 1}, "not valid yet"),
         ({"sub": "ada", "exp": str(int(AT) + 600)}, "'exp' is not a number"),
         ({"sub": "ada", "exp": None}, "'exp' is not a number"),
         ({"sub": "ada", "exp": True}, "'exp' is not a number"),
@@ -133,8 +133,8 @@ NOT_SIGNED_BY_US: dict[str, str] = {
     "nothing": "",
     "dots": "..",
     "words": "not a token",
-    "a huge one": "A" * (LONGEST + 1),
-    "a huge good one": signed(claims(more="x" * LONGEST)),
+    "a huge one": "A" * (MAX_TOKEN + 1),
+    "a huge good one": signed(claims(more="x" * MAX_TOKEN)),
 }
 
 

@@ -17,7 +17,7 @@ import toolwright as tw
 from toolwright.core.errors import DefinitionError, InvalidRequest, NotFound, RunFailed
 from toolwright.core.model import ModelEvent, ModelRequest, ModelResponse
 from toolwright.testing import ScriptedModel
-from toolwright.wiring.shared_runtimes import LOOPS, MOST_JOURNALS, MOST_THREADS
+from toolwright.wiring.shared_runtimes import LOOPS, MAX_JOURNALS, MAX_THREADS
 
 pytestmark = pytest.mark.anyio
 
@@ -343,7 +343,7 @@ async def test_the_journal_of_an_unreferenced_agent_is_gone() -> None:
 async def test_the_last_thousand_conversations_in_memory_can_be_gone_on_with() -> None:
     agent = tw.Agent("a", model=ScriptedModel([{"text": "Hi."}]))
     first, second = await tw.run(agent, "Hello"), await tw.run(agent, "Hello")
-    await asyncio.gather(*[tw.run(agent, "Hello") for _ in range(MOST_THREADS - 2)])
+    await asyncio.gather(*[tw.run(agent, "Hello") for _ in range(MAX_THREADS - 2)])
     await tw.run(agent, "Hello again", thread=first.thread_id)  # and it is one of the last
     await tw.run(agent, "One more")
     assert (await tw.run(agent, "Still there?", thread=first.thread_id)).output == "Hi."
@@ -353,7 +353,7 @@ async def test_the_last_thousand_conversations_in_memory_can_be_gone_on_with() -
 
 async def test_each_model_object_has_a_journal_until_there_are_many() -> None:
     agent = tw.Agent("a", model=ScriptedModel([{"text": "Mine."}]))
-    models = [ScriptedModel([{"text": str(number)}]) for number in range(MOST_JOURNALS)]
+    models = [ScriptedModel([{"text": str(number)}]) for number in range(MAX_JOURNALS)]
     own = await tw.run(agent, "Hello")
     results = [await tw.run(agent, "Hello", model=model) for model in models[:-1]]
     assert (await tw.run(agent, "Again", thread=own.thread_id)).output == "Mine."

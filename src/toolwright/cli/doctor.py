@@ -54,7 +54,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "patterns": ("regex",),
 }
 """The modules whose presence shows that an extra is installed."""
-MOST_SKEW = 5.0  # seconds by which a node's clock may differ from the database's
+MAX_SKEW = 5.0  # seconds by which a node's clock may differ from the database's
 SLOW_COMMIT, SLOW_FILE, SLOW_ANSWER = (
     0.05,
     1.0,
@@ -377,7 +377,7 @@ async def check_nodes(settings: Settings) -> list[Finding]:
         message = f"{upkeep.ALONE}, and nodes wait until it ends: set the variable there too"
         findings = [Finding("nodes", "note", message)]
     for node in living:
-        if abs(node.skew) > MOST_SKEW * 1_000_000:
+        if abs(node.skew) > MAX_SKEW * 1_000_000:
             message = f"the clock of {node.id} differs from the database's by {node.skew / 1e6:+.1f} s"
             findings.append(Finding("nodes", "note", message))
     findings += [Finding("nodes", "note", note) for note in node_notes(living, settings)]

@@ -16,7 +16,7 @@ from toolwright.cli.settings import read_settings, the_app
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import InvalidRequest, StoreError, ToolwrightError
 from toolwright.core.imports.conversation import ConversationForm
-from toolwright.core.imports.message import MAX_IMPORTED
+from toolwright.core.imports.message import MAX_IMPORTED_TEXT
 from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import MAX_DOCUMENT_VALUES
@@ -25,11 +25,11 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.upkeep import importing_runtime
 
-MAX_LINE = 2 * MAX_IMPORTED  # bytes
+MAX_LINE = 2 * MAX_IMPORTED_TEXT  # bytes
 AT_ONCE, BYTES_AT_ONCE = 64, 16 * 1024 * 1024
 """Maximum number of lines that are imported at the same time, and bytes after which no further line is added."""
 EACH = 1_000  # lines after which the progress is printed
-MOST_PRINTED = 100  # errors of lines
+MAX_PRINTED = 100  # errors of lines
 FIELDS = ("messages", "agent", "user", "key", "format", "tags")
 IGNORED = frozenset({"tools", "functions", "parallel_tool_calls", "metadata"})
 """Fields of files for fine-tuning that a thread does not have."""
@@ -89,7 +89,7 @@ class _Import:
         except StoreError:
             raise
         except ToolwrightError as error:
-            if self._counts["failed"] < MOST_PRINTED:
+            if self._counts["failed"] < MAX_PRINTED:
                 print(f"toolwright: line {number}: {one_line(error.message)}", file=sys.stderr, flush=True)
             return "failed"
         return "imported" if thread.created else "already there"

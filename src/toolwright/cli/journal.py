@@ -34,7 +34,7 @@ from toolwright.wiring.upkeep import delete_thread, opened_runtime
 COLUMNS = ("run", "status", "agent", "thread", "created", "duration", "call", "error")
 CALL_COLUMNS = ("call", "waits for", "tool", "arguments", "thread", "run", "waiting", "expires")
 NODE_COLUMNS = ("node", "version", "busy", "slots", "clock", "last heartbeat", "state", "address")
-LONGEST_ERROR = LONGEST_ARGUMENTS = 200  # characters
+MAX_ERROR = MAX_ARGUMENTS = 200  # characters
 
 
 def write_backup(file: Path, *, force: bool) -> None:
@@ -405,7 +405,7 @@ def _call_row(call: Call, now: datetime) -> tuple[str, ...]:
     awaited = "approval" if call.awaits_approval else "result"
     since = time_span(now - (call.started_at or call.created_at))
     expires = "" if call.expires_at is None else call.expires_at.isoformat(timespec="seconds")
-    arguments = brief(one_line(call.arguments), LONGEST_ARGUMENTS)
+    arguments = brief(one_line(call.arguments), MAX_ARGUMENTS)
     return call.id, awaited, call.name, arguments, call.thread_id, call.run_id, since, expires
 
 
@@ -436,7 +436,7 @@ async def _open_call(rt: Runtime, stored: Run) -> Call | None:
 
 
 def _row(stored: Run, agent: str, call: Call | None, now: datetime) -> tuple[str, ...]:
-    error = "" if stored.error is None else brief(clean_text(" ".join(stored.error.split())), LONGEST_ERROR)
+    error = "" if stored.error is None else brief(clean_text(" ".join(stored.error.split())), MAX_ERROR)
     code = "" if stored.error_code is None else f"[{stored.error_code}] "
     created = stored.created_at.isoformat(timespec="seconds")
     began = stored.started_at

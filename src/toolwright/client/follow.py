@@ -15,7 +15,7 @@ from toolwright.core.text import brief, quantity
 from toolwright.wire.event import Event
 from toolwright.wire.shape import read
 
-LARGEST = 4 * 1024 * 1024  # bytes of one event: ours are far smaller
+MAX_EVENT = 4 * 1024 * 1024  # bytes of one event: ours are far smaller
 _END = re.compile(b"[\r\n]")
 _BOM = b"\xef\xbb\xbf"
 log = logging.getLogger("toolwright.client")
@@ -39,7 +39,7 @@ class SseParser:
     event exceeds `largest` bytes.
     """
 
-    def __init__(self, largest: int = LARGEST) -> None:
+    def __init__(self, largest: int = MAX_EVENT) -> None:
         self._largest = largest
         self._head = b""  # the first bytes, until it is clear whether they are a byte order mark
         self._started = False

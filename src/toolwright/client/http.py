@@ -33,11 +33,11 @@ Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
 OK = 200
 NOT_FOUND = 404
 TOO_MANY_REQUESTS = 429
-LONGEST_TEXT = 300  # characters of an answer that an error message quotes
+MAX_TEXT = 300  # characters of an answer that an error message quotes
 TRIES = 4
-LONGEST_PAUSE = 30.0  # seconds
+MAX_PAUSE = 30.0  # seconds
 _STREAM = "text/event-stream"
-LARGEST_ANSWER = 256 * 1024 * 1024  # bytes
+MAX_ANSWER = 256 * 1024 * 1024  # bytes
 
 
 class Identity:
@@ -148,7 +148,7 @@ def _by_status(status: int) -> Kind:
 
 def _generic_message(status: int, body: bytes) -> str:
     text = " ".join(body.decode("utf-8", "replace").split())
-    return f"The server answered with the status {status}: {brief(text, LONGEST_TEXT) or 'nothing more'}"
+    return f"The server answered with the status {status}: {brief(text, MAX_TEXT) or 'nothing more'}"
 
 
 def json_object(body: bytes) -> JSONObject:
@@ -213,7 +213,7 @@ class Http:
         timeout: float,
         silence: float,
         pause: Pause,
-        largest: int = LARGEST_ANSWER,
+        largest: int = MAX_ANSWER,
     ) -> None:
         self._base, self._display_url = _checked_url(base_url)
         for name, seconds in (("timeout", timeout), ("silence", silence)):
@@ -381,7 +381,7 @@ def segment(text: str) -> str:
 def delay(error: errors.ToolwrightError | None, failed: int) -> float:
     """Return the seconds to wait after the failure of that number, from 1; longer if the server requests it."""
     requested: float | None = getattr(error, "retry_after", None)
-    return min(max(nth_delay(failed - 1), requested or 0.0), LONGEST_PAUSE)
+    return min(max(nth_delay(failed - 1), requested or 0.0), MAX_PAUSE)
 
 
 def _unsent(error: errors.ToolwrightError) -> bool:

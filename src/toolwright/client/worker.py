@@ -30,7 +30,7 @@ Function: TypeAlias = Callable[..., object]  # sync or async, with any arguments
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 F = TypeVar("F", bound=Function)
 LEASES = (1.0, 3600.0)  # seconds, the shortest and the longest lease that a server accepts
-LONGEST_NAME = 150  # characters of the given part of a worker's name
+MAX_NAME = 150  # characters of the given part of a worker's name
 GRACE = 10.0  # seconds that running calls have to end after `stop`
 
 
@@ -163,7 +163,7 @@ class Worker:
         self._lease = lease
         self._grace = grace
         self._pause = pause
-        self.name = f"{(name or socket.gethostname())[:LONGEST_NAME]}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.name = f"{(name or socket.gethostname())[:MAX_NAME]}-{os.getpid()}-{secrets.token_hex(4)}"
         self._tools: dict[str, ToolFunction] = {}
         self._concurrency = concurrency
         self._threads: DaemonThreads | None = None

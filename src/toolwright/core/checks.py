@@ -12,12 +12,12 @@ from toolwright.core.text import brief
 T = TypeVar("T")
 Kinds: TypeAlias = type | tuple[type, ...]
 
-_LONGEST = 40  # maximum characters of a value that is quoted
+_MAX_QUOTED = 40  # maximum characters of a value that is quoted
 
 
 def brief_value(value: object) -> str:
     """Return a short representation of a plain value, or the name of its type."""
-    if isinstance(value, str | int | float | None) and len(text := repr(value)) <= _LONGEST:
+    if isinstance(value, str | int | float | None) and len(text := repr(value)) <= _MAX_QUOTED:
         return text
     if inspect.isawaitable(value):
         return f"a {type(value).__name__}: an `await` is missing"
@@ -127,4 +127,4 @@ def check_line(what: str, name: object) -> None:
     """Raise `DefinitionError` unless the name is a single line."""
     check_name(what, name)
     if not one_line(str(name)):
-        raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(name), _LONGEST)}.")
+        raise DefinitionError(f"{what}'s name {NOT_ONE_LINE}: {brief(repr(name), _MAX_QUOTED)}.")

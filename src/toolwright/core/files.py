@@ -20,8 +20,8 @@ _LOOKED_AT = 4_096  # maximum characters examined of an external name
 _TRIED = 16  # numbers tried at once
 _DOUBLED = 40  # maximum number of doublings
 ATTACHMENTS = "/attachments/"
-LONGEST_NAME = 200  # bytes of one segment in UTF-8, accepted by every file system
-LONGEST_PATH = 1024  # bytes
+MAX_NAME = 200  # bytes of one segment in UTF-8, accepted by every file system
+MAX_PATH = 1024  # bytes
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9]|conin\$|conout\$)(\..*)?")
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"|?*/\\]')
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
@@ -136,7 +136,7 @@ def _numbered(name: str, number: int, folder: str) -> str:
     if number == 1:
         return f"{folder}{name}"
     stem, suffix = _split(name)
-    return f"{folder}{_shortened(stem, room=LONGEST_NAME - len(suffix.encode()) - 12)}-{number}{suffix}"
+    return f"{folder}{_shortened(stem, room=MAX_NAME - len(suffix.encode()) - 12)}-{number}{suffix}"
 
 
 def checked_path(path: object) -> str:
@@ -145,10 +145,10 @@ def checked_path(path: object) -> str:
         raise _invalid_value(path, "a path must be text")
     full_path = unicodedata.normalize("NFC", path if path.startswith("/") else f"/{path}")
     segments = full_path[1:].split("/")
-    if len(full_path.encode("utf-8", "surrogatepass")) > LONGEST_PATH:
-        raise _invalid_value(path, f"a path has at most {LONGEST_PATH} bytes")
+    if len(full_path.encode("utf-8", "surrogatepass")) > MAX_PATH:
+        raise _invalid_value(path, f"a path has at most {MAX_PATH} bytes")
     for segment in segments:
-        if segment in ("", ".", "..") or segment != segment.strip() or len(_bytes(segment)) > LONGEST_NAME:
+        if segment in ("", ".", "..") or segment != segment.strip() or len(_bytes(segment)) > MAX_NAME:
             raise _invalid_value(path, "each of its parts is a name, not empty and neither '.' nor '..'")
         if _UNSAFE.search(segment) or _visible(segment) != segment:
             raise _invalid_value(path, "it holds characters that a path may not have")
@@ -180,7 +180,7 @@ def _split(name: str) -> tuple[str, str]:
     return (name.removesuffix(suffix), suffix) if len(suffix.encode()) <= 20 else (name, "")
 
 
-def _shortened(text: str, room: int = LONGEST_NAME) -> str:
+def _shortened(text: str, room: int = MAX_NAME) -> str:
     """Shorten a name to at most `room` bytes and keep its extension."""
     if len(_bytes(text)) <= room:
         return text

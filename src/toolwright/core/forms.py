@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from toolwright.core.json_value import spell
-from toolwright.core.limits import MOST_ERRORS, MOST_NAMES
+from toolwright.core.limits import MAX_ERRORS, MAX_NAMES
 from toolwright.core.text import brief, quantity, sentence
 
 LIMITS: Mapping[str, tuple[str, str]] = {
@@ -74,7 +74,7 @@ _OTHERS: Mapping[str, str] = {
     "int_parsing_size": "must be a smaller number",
     "finite_number": "must be a finite number",
 }
-MOST_TOOLS = 10_000  # of one agent
+MAX_TOOLS = 10_000  # of one agent
 TEXT, OBJECT = "(text)", "(object)"  # added by pydantic to the paths of errors; removed here
 
 
@@ -120,13 +120,13 @@ _FORMS = frozenset({*_TYPES, "missing", "extra_forbidden", "literal_error", "enu
 
 def limit_unknown_fields(value: object, form: type[BaseModel]) -> object:
     """Return the value to validate, limiting the unknown fields to the number that is reported."""
-    if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MOST_ERRORS:  # pyright: ignore[reportUnknownArgumentType]  # user input
+    if not isinstance(value, dict) or len(value) <= len(form.model_fields) + MAX_ERRORS:  # pyright: ignore[reportUnknownArgumentType]  # user input
         return value  # pyright: ignore[reportUnknownVariableType]  # user input
     names = {field.alias or name for name, field in form.model_fields.items()}
     fields = cast("dict[object, object]", value)
     unknown = [name for name in fields if name not in names]
     return {
-        name: fields[name] for name in (*(name for name in fields if name in names), *unknown[:MOST_ERRORS])
+        name: fields[name] for name in (*(name for name in fields if name in names), *unknown[:MAX_ERRORS])
     }
 
 
@@ -166,8 +166,8 @@ def exception_text(error: BaseException) -> str:
         return str(error)
     details = error.errors(include_url=False)
     texts = dict.fromkeys(_located(each) for each in details)
-    more = f"; and {len(texts) - MOST_ERRORS} more" if len(texts) > MOST_ERRORS else ""
-    return sentence(f"Invalid {error.title}: {'; '.join([*texts][:MOST_ERRORS])}{more}")
+    more = f"; and {len(texts) - MAX_ERRORS} more" if len(texts) > MAX_ERRORS else ""
+    return sentence(f"Invalid {error.title}: {'; '.join([*texts][:MAX_ERRORS])}{more}")
 
 
 def _located(error: ErrorDetails) -> str:
@@ -223,8 +223,8 @@ class EnvVarForm(Form):
 
 
 def _few_names(value: object) -> object:
-    if isinstance(value, dict) and len(value) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
-        raise ValueError(f"must have at most {MOST_NAMES} names")
+    if isinstance(value, dict) and len(value) > MAX_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
+        raise ValueError(f"must have at most {MAX_NAMES} names")
     return value  # pyright: ignore[reportUnknownVariableType]  # user input
 
 
@@ -234,4 +234,4 @@ EnvForm: TypeAlias = Annotated[
     ],
     BeforeValidator(_few_names),
 ]
-Names: TypeAlias = Annotated[list[str], Field(max_length=MOST_NAMES)]
+Names: TypeAlias = Annotated[list[str], Field(max_length=MAX_NAMES)]

@@ -35,8 +35,8 @@ Point: TypeAlias = Literal[
 POINTS: tuple[Point, ...] = get_args(Point)
 Ruling: TypeAlias = Literal["rejected", "changed", "retried", "denied", "replaced", "asked", "failed"]
 Purpose: TypeAlias = Literal["answer", "summary", "sample"]
-MOST_REASON = 10_000  # characters
-LONGEST = 1e9  # seconds
+MAX_REASON = 10_000  # characters
+MAX_TIMEOUT = 1e9  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ class Ask:
 
 
 def _check_reason(verdict: str, reason: object) -> None:
-    if not isinstance(reason, str) or not reason.strip() or len(reason) > MOST_REASON:
+    if not isinstance(reason, str) or not reason.strip() or len(reason) > MAX_REASON:
         raise DefinitionError(
-            f"{verdict} needs a reason: text of at most {MOST_REASON:,} characters, not {brief_value(reason)}."
+            f"{verdict} needs a reason: text of at most {MAX_REASON:,} characters, not {brief_value(reason)}."
         )
 
 
@@ -336,7 +336,7 @@ def check_hooks(subject: str, hooks: object) -> tuple[Hooks, ...]:
             raise DefinitionError(f"{whose} has no method of a hook. Write one of {', '.join(POINTS)}.")
         if each.on_error not in ("fail", "continue"):
             raise DefinitionError(f"{whose}: on_error must be 'fail' or 'continue', not {each.on_error!r}.")
-        if not (is_number(each.timeout) and 0 < each.timeout <= LONGEST):
+        if not (is_number(each.timeout) and 0 < each.timeout <= MAX_TIMEOUT):
             raise DefinitionError(
                 f"{whose}: timeout must be a positive number of seconds, not {brief_value(each.timeout)}."
             )

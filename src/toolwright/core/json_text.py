@@ -16,7 +16,7 @@ from toolwright.core.json_value import JSON, Path, spell
 from toolwright.core.limits import MAX_INTEGER_BITS, MAX_JSON_VALUES, MAX_NESTING
 from toolwright.core.text import brief
 
-PIECE = 64 * 1024
+READ_SIZE = 64 * 1024
 """Bytes that are counted in one step: a few milliseconds in the worst case, such as `"","","",…`."""
 
 HALF = "must not hold halves of characters (lone surrogates)"
@@ -75,8 +75,8 @@ class ValueCount:
 
     def add(self, piece: bytes) -> None:
         """Count a piece; raises `TooManyValues` as soon as there are more than the most."""
-        for start in range(0, len(piece), PIECE):
-            self._count(piece[start : start + PIECE])
+        for start in range(0, len(piece), READ_SIZE):
+            self._count(piece[start : start + READ_SIZE])
             if self.values > self._most:
                 raise TooManyValues(self._most)
 

@@ -34,7 +34,7 @@ from toolwright.core.text import brief, quantity, sentence
 JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | int | float | bool | None
 JSONObject: TypeAlias = dict[str, JSON]
 _LEVELS = 12  # maximum depth of a value that is copied in compiled code
-_MOST_OF_A_KEY = 100  # maximum characters
+_MAX_OF_A_KEY = 100  # maximum characters
 _LARGE = 1_000  # parts, at some microseconds each
 _LIKE_A_PART = 64  # characters
 _SMALL_PART = 8  # characters: a number with the key before it
@@ -212,7 +212,7 @@ def plain_names(value: object) -> JSON:
     """Copy a mapping as `plain` does; its keys must be text. Raises `InvalidJSON` for other keys."""
     for key in _keys(value):
         if not isinstance(key, str):
-            raise InvalidJSON(f"The name {brief(repr(key), _MOST_OF_A_KEY)} is not text.")
+            raise InvalidJSON(f"The name {brief(repr(key), _MAX_OF_A_KEY)} is not text.")
     return plain(value)
 
 
@@ -380,7 +380,7 @@ def _object(items: Iterable[tuple[object, object]], path: Path, ancestors: tuple
     for key, item in items:
         name = _key(key, path)
         if name in copy:
-            raise _path_error(path, f"has the key {brief(repr(name), _MOST_OF_A_KEY)} twice, once it is text")
+            raise _path_error(path, f"has the key {brief(repr(name), _MAX_OF_A_KEY)} twice, once it is text")
         copy[name] = _plain(item, (*path, name), ancestors)
     return copy
 
@@ -394,7 +394,7 @@ def _key(key: object, path: Path) -> str:
     if isinstance(key, int | float | Decimal | date | time | timedelta | UUID | PurePath):
         text = _plain(key, path, ())
         return text if isinstance(text, str) else dumps(text)
-    raise _path_error(path, f"has the key {brief(repr(key), _MOST_OF_A_KEY)}, and in JSON a key is text")
+    raise _path_error(path, f"has the key {brief(repr(key), _MAX_OF_A_KEY)}, and in JSON a key is text")
 
 
 def _integer(value: int, path: Path) -> int:

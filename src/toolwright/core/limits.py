@@ -37,10 +37,10 @@ MAX_SCHEMA = 256 * 1024
 MAX_STATE = 1024 * 1024
 """Maximum size in bytes, as JSON, of a value in the state of a request."""
 
-MOST_ERRORS = 50
+MAX_ERRORS = 50
 """Maximum number of reported errors of one input."""
 
-MOST_NAMES = 1_000
+MAX_NAMES = 1_000
 """Maximum number of names of variables or tenvs in one request."""
 
 OUTSIDE_TIMEOUT = 30.0
@@ -68,7 +68,7 @@ MAX_DEPS = 64 * 1024
 MAX_SUMMARY = 24_000
 """Maximum number of characters of a summary written by the owner of a thread; a model's summary is not longer."""
 
-MOST_PINNED = 50
+MAX_PINNED = 50
 """Maximum number of pinned messages of a thread: they are included in every request."""
 
 MAX_ATTACHMENT = 25 * 1024 * 1024
@@ -88,7 +88,7 @@ ALL_ROWS = 2**31 - 1
 """More rows than any list of a run contains."""
 MAX_INTEGER_BITS = 14_280
 """Maximum bits of an integer that Python converts to and from text (4,300 digits)."""
-FIRST_DELAY, LONGEST_DELAY = 1.0, 300.0
+FIRST_DELAY, MAX_DELAY = 1.0, 300.0
 """Delays before retries, in seconds: each is twice the one before it (D21)."""
 
 
@@ -120,9 +120,9 @@ def ended_early(rows: Sequence[object]) -> bool:
 
 def longer_delay(before: float | None) -> float:
     """Return the delay after the given one, or the first delay."""
-    return FIRST_DELAY if before is None else min(before * 2, LONGEST_DELAY)
+    return FIRST_DELAY if before is None else min(before * 2, MAX_DELAY)
 
 
 def nth_delay(n: int) -> float:
     """Return the delay before the n-th retry, counted from 0."""
-    return min(FIRST_DELAY * 2.0 ** min(n, 30), LONGEST_DELAY)
+    return min(FIRST_DELAY * 2.0 ** min(n, 30), MAX_DELAY)

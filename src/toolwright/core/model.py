@@ -27,7 +27,7 @@ EXAMPLE_MODELS = (
 ToolChoice: TypeAlias = Literal["auto", "required", "none"]
 Reasoning: TypeAlias = Literal["minimal", "low", "medium", "high", "xhigh", "max"] | bool | None
 """Effort of a model's reasoning: a level, True (the model decides), False (as little as possible), None (not sent)."""
-MOST_WORDS = 200  # maximum characters of the model name and finish reason in an answer
+MAX_WORDS = 200  # maximum characters of the model name and finish reason in an answer
 Load: TypeAlias = Callable[[AttachmentRef], Awaitable[bytes | None]]
 _CUTS: Mapping[str, CutReason] = {
     "length": "max_tokens",
@@ -272,7 +272,7 @@ def checked_response(response: ModelResponse, name: str) -> ModelResponse:
         for each in values:
             if not isinstance(each, kinds):
                 raise ModelError(f"{name} returned {brief_value(each)} instead of {expected}.")
-    if len(model) > MOST_WORDS or (reason is not None and len(reason) > MOST_WORDS):
-        reason = None if reason is None else brief(reason, MOST_WORDS)
-        return changed(response, model=brief(model, MOST_WORDS), finish_reason=reason)
+    if len(model) > MAX_WORDS or (reason is not None and len(reason) > MAX_WORDS):
+        reason = None if reason is None else brief(reason, MAX_WORDS)
+        return changed(response, model=brief(model, MAX_WORDS), finish_reason=reason)
     return response

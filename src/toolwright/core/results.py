@@ -25,7 +25,7 @@ _EXTENSIONS = {"jpeg": "jpg", "svg+xml": "svg", "x-icon": "ico", "vnd.microsoft.
 P = TypeVar("P", bound="Part")
 LARGE = 1024 * 1024
 """Maximum number of base64 characters that are decoded within two milliseconds."""
-_LARGEST = 2**53  # the largest integer that every JSON parser reads exactly
+_MAX_INTEGER = 2**53  # the largest integer that every JSON parser reads exactly
 
 
 class TextContent(Value):
@@ -190,7 +190,7 @@ def _checked(part: P, what: str, number: int) -> P:
 
 def _integer(name: str, value: object) -> object:
     """Return the value, with a size such as `800.0` as an integer."""
-    if type(value) is float and name in _SIZES and value.is_integer() and 0 <= value < _LARGEST:
+    if type(value) is float and name in _SIZES and value.is_integer() and 0 <= value < _MAX_INTEGER:
         return int(value)
     return value
 
@@ -204,7 +204,7 @@ def _fault(name: str, value: object) -> str | None:
     if value is None and name in _OPTIONAL:
         return None
     if name in _SIZES:
-        fits = type(value) is int and 0 <= value < _LARGEST
+        fits = type(value) is int and 0 <= value < _MAX_INTEGER
         return None if fits else f"a whole number, not {brief_value(value)}."
     if not isinstance(value, str):
         return f"{'base64 text' if name == 'data' else 'text'}, not {brief_value(value)}."

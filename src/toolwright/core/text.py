@@ -8,7 +8,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from typing import cast
 
-MOST_WORDS = 2_000  # maximum characters
+MAX_WORDS = 2_000  # maximum characters
 CUT = " … ("
 """Mark at the position where a text was cut, before its length."""
 
@@ -18,7 +18,7 @@ _FEW = 5  # maximum errors of a group
 _TEXTS = frozenset(
     {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml"}
 )
-_LONGEST_MEANT = 200  # characters: a longer name is not a typo, and takes long to compare
+_MAX_MEANT = 200  # characters: a longer name is not a typo, and takes long to compare
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def cleaned_before_cut(clean: Callable[[str], str]) -> Generator[None]:
         BEFORE_CUT.reset(token)
 
 
-def brief(text: str, most: int = MOST_WORDS) -> str:
+def brief(text: str, most: int = MAX_WORDS) -> str:
     """Return the text, cut if it is longer than `most` characters."""
     if len(text) <= most:
         return text
@@ -112,7 +112,7 @@ def quantity(number: int | float, noun: str) -> str:
 
 def nearest(name: str, options: Iterable[str]) -> str:
     """Return a sentence that suggests the option that was probably meant by a name, or nothing."""
-    close = get_close_matches(name, sorted(options), n=1) if len(name) <= _LONGEST_MEANT else []
+    close = get_close_matches(name, sorted(options), n=1) if len(name) <= _MAX_MEANT else []
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -30,7 +30,7 @@ log = logger("toolwright.secrets")
 Layer: TypeAlias = Mapping[str, EnvVar | CannotUnseal]
 NO_NAMES = frozenset[str]()
 NO_TOOLS: Mapping[str, Mapping[str, EnvVar]] = {}
-REMEMBERED = 10_000  # decrypted secrets: decrypting one takes as long as half a commit
+MAX_CACHED_SECRETS = 10_000  # decrypted secrets: decrypting one takes as long as half a commit
 BATCH = 500
 
 
@@ -218,7 +218,7 @@ class Environment:
     def _open(self, sealed: str) -> str:
         cached = self._opened.pop(sealed, None)
         self._opened[sealed] = text = self._cipher.open(sealed) if cached is None else cached
-        if len(self._opened) > REMEMBERED:
+        if len(self._opened) > MAX_CACHED_SECRETS:
             self._opened.popitem(last=False)
         return text
 

@@ -35,9 +35,9 @@ from toolwright.wire.result import (
 
 T = TypeVar("T")
 
-PIECE = 256 * 1024  # bytes of a file per read
-MOST_FILES = 100  # of one message or result
-LONGEST_CODE = 200  # characters
+READ_SIZE = 256 * 1024  # bytes of a file per read
+MAX_FILES = 100  # of one message or result
+MAX_CODE = 200  # characters
 _MARK = 100  # maximum bytes of a mark in a stack
 
 
@@ -107,10 +107,10 @@ class FileKeeper:
 
         Raises `InvalidRequest` or `TooLarge` for the first invalid one; no bytes are stored then.
         """
-        if len(attachments) > MOST_FILES:
-            error = f"must be at most {MOST_FILES} files, not {len(attachments)}"
+        if len(attachments) > MAX_FILES:
+            error = f"must be at most {MAX_FILES} files, not {len(attachments)}"
             raise InvalidRequest(
-                f"A message or a result can have at most {MOST_FILES} files, not {len(attachments)}.",
+                f"A message or a result can have at most {MAX_FILES} files, not {len(attachments)}.",
                 [{"path": "attachments", "message": error}],
             )
         decoded = [
@@ -374,8 +374,8 @@ class ThreadFiles(Carried):
 
     async def pieces(self, file: File, part: slice) -> AsyncGenerator[bytes]:
         """Yield the bytes of a part of a file in pieces. Each piece is read when it is requested."""
-        for start in range(part.start, part.stop, PIECE):
-            yield await self._keeper.read(file, slice(start, min(start + PIECE, part.stop)))
+        for start in range(part.start, part.stop, READ_SIZE):
+            yield await self._keeper.read(file, slice(start, min(start + READ_SIZE, part.stop)))
 
 
 def _content(result: ToolResult) -> bytes:
@@ -391,7 +391,7 @@ def recordable(result: ToolResult, most: int) -> ToolResult:
     """Return the result with a stack of at most `most` bytes and a valid code, so that it can be recorded."""
     if result.stack is None and result.error_code is None:
         return result  # the common case
-    code = None if result.error_code is None else brief(result.error_code, LONGEST_CODE)
+    code = None if result.error_code is None else brief(result.error_code, MAX_CODE)
     return changed(
         result, stack=None if result.stack is None else _stack(result.stack, most), error_code=code
     )

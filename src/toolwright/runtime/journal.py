@@ -18,8 +18,8 @@ from toolwright.core.text import brief
 from toolwright.core.threads.decision import Decider
 from toolwright.core.value import Value, field
 
-LONGEST_DECIDER = 200  # characters of the id that an app gives for who decides
-_LARGEST = 2**63 - 1  # the largest number that every store can hold
+MAX_DECIDER = 200  # characters of the id that an app gives for who decides
+_MAX_INTEGER = 2**63 - 1  # the largest number that every store can hold
 log = logging.getLogger("toolwright.runtime")
 
 
@@ -65,8 +65,8 @@ def read_decider(by: Decider | str | None) -> Decider:
     if isinstance(by, Decider):
         return by
     by_text("by", by)
-    if by is not None and (not by.strip() or len(by) > LONGEST_DECIDER):
-        raise invalid_value("by", f"must be an id of 1 to {LONGEST_DECIDER} characters")
+    if by is not None and (not by.strip() or len(by) > MAX_DECIDER):
+        raise invalid_value("by", f"must be an id of 1 to {MAX_DECIDER} characters")
     return Decider(kind="app", door="app", id=by)
 
 
@@ -86,7 +86,7 @@ def page(limit: int, offset: int = 0) -> None:
 
 def whole_number(name: str, number: int) -> None:
     """Raise `InvalidRequest` unless the value is a non-negative integer that every store can hold."""
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _LARGEST:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _MAX_INTEGER:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise invalid_value(name, "must be a non-negative integer")
 
 

@@ -35,12 +35,12 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import changed
 from toolwright.runtime.env import ThreadEnv
 
-LEAST, MOST = 0.2, 60.0
+MIN_POLL_INTERVAL, MAX_POLL_INTERVAL = 0.2, 60.0
 """Minimum and maximum seconds between two polls of a task, whatever its server requests."""
 USUAL = 1.0  # if the server does not request an interval
 FIRST_WAIT = 5.0
 """Seconds that a run waits for the first listing of a server. After that it continues without the server's tools."""
-MOST_SHARES = 100  # agents whose tools are known to fit or are shortened
+MAX_SHARES = 100  # agents whose tools are known to fit or are shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ def _digest(tool: Tool) -> str:
 
 def next_check(now: datetime, seconds: float | None) -> datetime:
     """Return the time of the next poll, after the seconds that the server requests, within limits."""
-    return now + timedelta(seconds=min(max(USUAL if seconds is None else seconds, LEAST), MOST))
+    wanted = USUAL if seconds is None else seconds
+    return now + timedelta(seconds=min(max(wanted, MIN_POLL_INTERVAL), MAX_POLL_INTERVAL))
 
 
 def follow(
@@ -210,7 +211,7 @@ class McpOffers:
         if known is None or known[0] is not active:
             known = active, await asyncio.to_thread(within_share, tools, tokens)
             self._shares[id(active), tokens, key] = known
-            if len(self._shares) > MOST_SHARES:
+            if len(self._shares) > MAX_SHARES:
                 self._shares.popitem(last=False)
         return known[1]
 

@@ -23,11 +23,11 @@ from toolwright.runtime.mcp import McpOffers, env_of_agent
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.text import comparable_name, is_misleading, plain_line, readable, speaker_name
 
-MOST_MESSAGES = 20
-MOST_PLACES = 5  # maximum number of channels of addressed messages that a prompt shows
-LONGEST_MESSAGE = 4_000  # characters of a message in a prompt
+MAX_MESSAGES = 20
+MAX_PLACES = 5  # maximum number of channels of addressed messages that a prompt shows
+MAX_MESSAGE = 4_000  # characters of a message in a prompt
 # maximum numbers in a prompt; read_messages and enter_space return all
-MOST_SPACES = 50
+MAX_SPACES = 50
 SAID_SHARE = 0.25  # share of a request's maximum tokens that recent channel messages can take
 THINKING = "What you write as plain text is your own thinking: nobody else sees it."
 SILENT = "You need not answer everything. If there is nothing to do or to say, call skip and stay silent."
@@ -69,7 +69,7 @@ class ChannelHistory:
 
     async def last(self, entity_id: str, places: Sequence[Place]) -> list[RecentMessages]:
         """Return the last messages of the places that the entity can read, in the order of the places."""
-        histories = [await self._last(entity_id, place) for place in places[-MOST_PLACES:]]
+        histories = [await self._last(entity_id, place) for place in places[-MAX_PLACES:]]
         return [each for each in histories if each is not None]
 
     async def _last(self, entity_id: str, place: Place) -> RecentMessages | None:
@@ -80,7 +80,7 @@ class ChannelHistory:
         if not open_to(space, is_member=await spaces.member(space.id, entity_id) is not None):
             return None
         if place.parent_id is None:
-            messages = await spaces.newest(space.id, MOST_MESSAGES, 0)
+            messages = await spaces.newest(space.id, MAX_MESSAGES, 0)
         else:
             messages = await self._under(place.parent_id)
         reactions = await spaces.reactions([each.id for each in messages])
@@ -96,7 +96,7 @@ class ChannelHistory:
 
     async def _under(self, message_id: str) -> Sequence[SpaceMessage]:
         """Return the message, if it still exists, and the last replies to it."""
-        messages = await self._store.spaces.answers(message_id, MOST_MESSAGES)
+        messages = await self._store.spaces.answers(message_id, MAX_MESSAGES)
         if any(each.id == message_id for each in messages):
             return messages
         message = await self._store.spaces.message(message_id)
@@ -137,7 +137,7 @@ def conversation(
         where += f", under the message {recent.parent_id}"
     if not recent.messages:
         return f"Nothing was said yet {where}."
-    most = LONGEST_MESSAGE if room is None else min(LONGEST_MESSAGE, room)
+    most = MAX_MESSAGE if room is None else min(MAX_MESSAGE, room)
     lines = [_line(message, recent, names, me, most) for message in recent.messages]
     if room is not None:
         ends = [*accumulate(map(text_tokens, reversed(lines)))]
@@ -239,15 +239,15 @@ class SystemPrompts:
         """
         rooms = self._store.spaces
         if public:
-            visible = await rooms.spaces(seen_by=entity_id, limit=MOST_SPACES)
+            visible = await rooms.spaces(seen_by=entity_id, limit=MAX_SPACES)
         else:
-            visible = await rooms.spaces_of(entity_id, MOST_SPACES)
+            visible = await rooms.spaces_of(entity_id, MAX_SPACES)
         if person is None:
             return visible
-        shared = await rooms.spaces_of(person, MOST_SPACES, with_id=entity_id)
+        shared = await rooms.spaces_of(person, MAX_SPACES, with_id=entity_id)
         shared_ids = {each.id for each in shared}
         return [*shared, *[each for each in visible if each.kind == "public" and each.id not in shared_ids]][
-            :MOST_SPACES
+            :MAX_SPACES
         ]
 
     async def _blocks(self, agent_id: str) -> list[tuple[Block, str | None]]:

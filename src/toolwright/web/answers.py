@@ -27,7 +27,7 @@ from toolwright.wire.rendering import GIVEN, Absent, Itself, WrittenBy, writer
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import channel_event_json
 
-MOST_UNREAD = 64 * PAGE_BYTES  # bytes of all callers together
+MAX_UNREAD = 64 * PAGE_BYTES  # bytes of all callers together
 CUT = "toolwright.cut"
 """ASGI extension with which a server offers to abort a connection immediately."""
 _DESCRIPTIONS: dict[int | str, str] = {
@@ -47,8 +47,8 @@ U = TypeVar("U")
 log = logging.getLogger("toolwright.web")
 _MEASURED = 10_000  # parts of an unrendered answer that take 5 ms
 INTERNAL = 500
-MOST_FRAMES = 128  # cached frames: readers of the same events are rarely far apart
-_PIECE = 256 * 1024  # bytes sent at once
+MAX_FRAMES = 128  # cached frames: readers of the same events are rarely far apart
+_READ_SIZE = 256 * 1024  # bytes sent at once
 
 
 class Holder(Protocol):
@@ -64,7 +64,7 @@ class UnreadAnswers:
     until there is room. An answer that is larger than the limit is held alone.
     """
 
-    def __init__(self, most: int = MOST_UNREAD) -> None:
+    def __init__(self, most: int = MAX_UNREAD) -> None:
         self._most = most
         self._bytes: dict[str, int] = {}
         self._held: dict[str, dict[Holder, int]] = {}
@@ -205,7 +205,7 @@ def failures(*errors: int) -> Responses:
 
 
 # larger than a page of rows, because rows are rendered with authors, positions and so on
-MOST_SHOWN = 2 * PAGE_BYTES
+MAX_SHOWN = 2 * PAGE_BYTES
 
 
 _LIMITER = RunVar[CapacityLimiter]("toolwright_answers")
@@ -260,8 +260,8 @@ class ApiResponse(Response):
     async def _send_body(self, body: bytes, send: Send) -> None:
         self.headers["content-length"] = str(len(body))
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for start in range(0, len(body), _PIECE):
-            end = start + _PIECE
+        for start in range(0, len(body), _READ_SIZE):
+            end = start + _READ_SIZE
             await send({"type": "http.response.body", "body": body[start:end], "more_body": end < len(body)})
 
 
@@ -273,14 +273,14 @@ def answer(body: JSONObject, status: int = 200, headers: dict[str, str] | None =
 def page_json(
     rows: Sequence[T], show: Callable[[T], JSONObject], *, newest: bool = False
 ) -> tuple[list[JSON], JSONObject]:
-    """Return the items of a page up to `MOST_SHOWN` characters, and `more: true` if it was truncated.
+    """Return the items of a page up to `MAX_SHOWN` characters, and `more: true` if it was truncated.
 
     Pages of the journal are already truncated, see `PageLimit`. This is for lists from other sources.
     """
     items: list[JSON] = []
     size, ended = 0, ended_early(rows)
     for row in reversed(rows) if newest else rows:
-        if size >= MOST_SHOWN:
+        if size >= MAX_SHOWN:
             ended = True
             break
         item = show(row)
@@ -389,7 +389,7 @@ class Frames:
         if entry is not None and (event.n is not None or entry[0] is event):
             return entry[1]
         encoded = self.encode_event(event)
-        if len(self._frames) >= MOST_FRAMES:
+        if len(self._frames) >= MAX_FRAMES:
             del self._frames[next(iter(self._frames))]
         self._frames[key] = (event, encoded)
         return encoded

@@ -28,9 +28,9 @@ from toolwright.web.options import GatewayOptions, GatewayPart
 from toolwright.web.requests import refuse_unknown
 from toolwright.web.shares import CALLER, Rates, Turns
 
-MOST_CHANGES = (300, 20.0)
+MAX_CHANGES = (300, 20.0)
 """Requests of one person that can change something: at once, and per second after that."""
-MOST_FAILED_SIGN_INS = (10, 1 / 6)
+MAX_FAILED_SIGN_INS = (10, 1 / 6)
 """Failed sign-ins from one address: at once, and per second after that."""
 _KEY, _PUBLIC, _TOKEN = "x-secret-key", "x-public-key", "token"
 _SECRET: Mapping[str, list[str]] = {"secretKey": []}
@@ -61,8 +61,8 @@ class Serving:
 
     def __post_init__(self) -> None:
         self.frames = {"s3": Frames("s3"), "s4": Frames("s4")}
-        self.changes = Rates(*MOST_CHANGES, self._time)
-        self.failed_sign_ins = Rates(*MOST_FAILED_SIGN_INS, self._time)
+        self.changes = Rates(*MAX_CHANGES, self._time)
+        self.failed_sign_ins = Rates(*MAX_FAILED_SIGN_INS, self._time)
         self.tokens = OneTimeTokens(self.options.clock, self.signed_callers("stream token"), STREAM_LIFE)
 
     def count_change(self, caller: Caller) -> None:

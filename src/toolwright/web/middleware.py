@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolwright.core import errors
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_ERRORS
+from toolwright.core.limits import MAX_ERRORS
 from toolwright.core.text import brief, quantity
 from toolwright.web.answers import (
     INTERNAL,
@@ -55,8 +55,7 @@ def answer_error(error: errors.ToolwrightError) -> ApiResponse:
     body: JSONObject = {"error": brief(error.message), "code": error.code}
     if isinstance(error, errors.InvalidRequest | errors.InvalidConfiguration):
         details: list[JSON] = [
-            {name: brief(text, 500) for name, text in detail.items()}
-            for detail in error.details[:MOST_ERRORS]
+            {name: brief(text, 500) for name, text in detail.items()} for detail in error.details[:MAX_ERRORS]
         ]
         body["details"] = details
     if isinstance(error, errors.TenvsRequired):

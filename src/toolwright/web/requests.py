@@ -19,7 +19,7 @@ from toolwright.core.errors import InvalidRequest, TooLarge
 from toolwright.core.forms import form_error, limit_unknown_fields
 from toolwright.core.json_text import HALF, HalfCharacter, NotJson, TooManyValues, ValueCount, read_json
 from toolwright.core.json_value import JSON, LONG_KEY, NOT_WRITABLE, Path, has_long_key, spell
-from toolwright.core.limits import MAX_DESCRIPTION, MAX_ID, MAX_MESSAGE, MAX_NAME, MOST_ERRORS, PageLimit
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_ERRORS, MAX_ID, MAX_MESSAGE, MAX_NAME, PageLimit
 from toolwright.core.text import brief, sentence
 from toolwright.web.options import GatewayOptions
 from toolwright.web.shares import Turns, caller_of
@@ -36,8 +36,8 @@ _COST = 20
 DEFINITIONS = "#/components/schemas/{model}"
 """Location of schemas in an OpenAPI document."""
 _UNKNOWN = "is not a known query parameter"
-_MOST = 5  # parameters named in the message; the details name all
-_LONGEST = 18  # digits: numbers that every journal can store
+_MAX_NAMED = 5  # parameters named in the message; the details name all
+_MAX_DIGITS = 18  # digits: numbers that every journal can store
 F = TypeVar("F", bound="RequestForm")
 
 
@@ -113,7 +113,7 @@ def parse(path: str, text: str, request: Request, times: int = 1) -> JSON:
 def invalid_fields(what: str, errors: Sequence[Mapping[str, Any]], skip: int = 0) -> InvalidRequest:
     """Combine pydantic's errors into one. The first `skip` parts of each path, which name the source, are removed."""
     details = [
-        {"path": spell(error["loc"][skip:]), "message": form_error(error)} for error in errors[:MOST_ERRORS]
+        {"path": spell(error["loc"][skip:]), "message": form_error(error)} for error in errors[:MAX_ERRORS]
     ]
     text = "; ".join(f"{detail['path'] or f'The {what}'} {detail['message']}" for detail in details)
     return InvalidRequest(text, details)
@@ -218,7 +218,7 @@ def refuse_unknown(request: Request, *also: str) -> None:
     unknown = [brief(name, 60) for name in request.query_params if name not in names]
     if unknown:
         raise InvalidRequest(
-            f"{'; '.join(f'{name!r} {_UNKNOWN}' for name in unknown[:_MOST])}{_choice(names)}.",
+            f"{'; '.join(f'{name!r} {_UNKNOWN}' for name in unknown[:_MAX_NAMED])}{_choice(names)}.",
             [{"path": name, "message": _UNKNOWN} for name in unknown],
         )
 
@@ -247,7 +247,7 @@ def _event_id(text: str) -> str:
     if not _NUMBER.fullmatch(text):
         raise ValueError("must be the id of an event, or 0 for the beginning")
     digits = text.lstrip("0") or "0"
-    return digits if len(digits) <= _LONGEST else str(10**_LONGEST)
+    return digits if len(digits) <= _MAX_DIGITS else str(10**_MAX_DIGITS)
 
 
 def _short_keys(value: dict[str, pydantic.JsonValue]) -> dict[str, pydantic.JsonValue]:

@@ -42,8 +42,8 @@ _KEPT_FIELDS = frozenset(
     }
 )
 SURELY_SMALL = 400  # characters of text: below the limit in any escaping, with the other fields of a payload
-_LONGEST_FIELD = 50  # characters of a kept field: below the limit in any escaping, with all other kept fields
-_MOST_NAMES = 20
+_MAX_FIELD = 50  # characters of a kept field: below the limit in any escaping, with all other kept fields
+_MAX_NAMES = 20
 _FEW = 50  # items: estimating the size of more items takes longer than serializing them
 _MANY = 2**62  # bytes: the estimate for values that are not counted
 
@@ -184,7 +184,7 @@ def variables_event(
     names: Iterable[str], by: Decider, at: datetime, request_id: str | None = None
 ) -> EventDraft:
     """Return the event `variables.set {requestId?, names, decision}`: who has set variables, at most 20 names."""
-    listed: list[JSON] = [*islice(names, _MOST_NAMES)]
+    listed: list[JSON] = [*islice(names, _MAX_NAMES)]
     payload: JSONObject = {"names": listed, "decision": decision("set", by, at)}
     return EventDraft(
         "variables.set", payload if request_id is None else {"requestId": request_id, **payload}
@@ -293,7 +293,7 @@ def _is_longer(payload: JSONObject) -> bool:
 
 def _ids(payload: JSONObject) -> JSONObject:
     return {
-        name: value[:_LONGEST_FIELD] if isinstance(value, str) else value
+        name: value[:_MAX_FIELD] if isinstance(value, str) else value
         for name, value in payload.items()
         if name in _KEPT_FIELDS
         and (isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53))

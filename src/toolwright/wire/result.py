@@ -14,7 +14,7 @@ from toolwright.wire.text import NO_NUL, clean_json, readable_result
 
 WHOLE = "whole"
 """Prefix of the ids of files that have the whole of a cut result. A tool can write the note of a cut, but not an id."""
-_MOST_NOTICE = 2_000  # bytes
+_MAX_NOTICE = 2_000  # bytes
 
 
 def result_to_json(result: ToolResult) -> JSONObject:
@@ -155,7 +155,7 @@ def in_file(path: str) -> str:
 
 def longer(text: str, size: int, most: int) -> bool:
     """Return whether a text of `size` bytes is longer than `most`. A cut text with its note is not."""
-    return size > most and (size > most + _MOST_NOTICE or _NOTICE.search(text[-_MOST_NOTICE:]) is None)
+    return size > most and (size > most + _MAX_NOTICE or _NOTICE.search(text[-_MAX_NOTICE:]) is None)
 
 
 def is_cut(result: ToolResult) -> bool:
@@ -191,7 +191,7 @@ def _notice_of(result: ToolResult) -> re.Match[str] | None:
     text = result.error if result.status == "error" else result.result
     if not isinstance(text, str) or not text.endswith("]"):
         return None
-    return _NOTICE.search(text[-_MOST_NOTICE:])
+    return _NOTICE.search(text[-_MAX_NOTICE:])
 
 
 def _parsed(content: bytes) -> JSON:

@@ -41,7 +41,7 @@ Approve: TypeAlias = Callable[[CallWaiting], Approval | Awaitable[Approval]]
 """Function that decides on a call waiting for approval. Returns True, False, or `{approved, args?, reason?}`."""
 
 
-MOST_REJECTED = 3
+MAX_REJECTED = 3
 """Number of rejected answers of `approve` to one call after which the run's caller gets the error."""
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -248,7 +248,7 @@ class AgentStream(Generic[Out]):
         Raises `InvalidRequest` if the call rejects three answers; it is still open then.
         """
         details: list[dict[str, str]] = []
-        for _ in range(MOST_REJECTED):
+        for _ in range(MAX_REJECTED):
             answer = await ask_approval(approve, waiting)
             try:
                 with suppress(errors.AlreadyOver, errors.CallExpired):  # answered elsewhere, or too late

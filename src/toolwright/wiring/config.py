@@ -29,14 +29,15 @@ from toolwright.core.forms import form_error
 from toolwright.core.journal.store import Store
 from toolwright.core.json_text import HALF, HalfCharacter, refuse_halves
 from toolwright.core.json_value import JSON, NOT_ONE_LINE, one_line
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.ports import Clock, Motor
 from toolwright.core.spaces import DM_MEMBERS, DeliveryOrder, Entity, Space, SpaceKind
 from toolwright.core.text import sentence
 from toolwright.core.tools.openapi import with_apis_of_file
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.runtime import Runtime
-from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
-from toolwright.runtime.spaces.fields import LONGEST_NAME, id_of
+from toolwright.runtime.spaces.entities import MAX_EXTERNAL_ID
+from toolwright.runtime.spaces.fields import id_of
 from toolwright.wiring.app import App
 from toolwright.wiring.parts import MemoryJournal
 from toolwright.wiring.settings import Settings
@@ -158,7 +159,7 @@ def _space_id(text: str) -> str:
         raise ValueError(error.details[0]["message"]) from error
 
 
-Name = Annotated[NonEmptyText, Field(max_length=LONGEST_NAME), AfterValidator(_line)]
+Name = Annotated[NonEmptyText, Field(max_length=MAX_NAME), AfterValidator(_line)]
 
 
 class AgentEntry(Form):
@@ -173,8 +174,8 @@ class EntityEntry(Form):
     """A person, identified by `externalId`."""
 
     type: Literal["human"]
-    external_id: Annotated[NonEmptyText, Field(max_length=LONGEST_EXTERNAL_ID)]
-    display_name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_line)] | None = None
+    external_id: Annotated[NonEmptyText, Field(max_length=MAX_EXTERNAL_ID)]
+    display_name: Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_line)] | None = None
 
 
 class SpaceEntry(Form):

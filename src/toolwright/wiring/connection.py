@@ -18,8 +18,8 @@ from toolwright.web.shares import caller_of
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 HEAD_GRACE = 30.0  # seconds within which the head of a request must arrive
-WRITE_GRACE = 30.0  # seconds within which a client must read its pending data, or `LEAST_READ` of it
-LEAST_READ = 64 * 1024  # bytes
+WRITE_GRACE = 30.0  # seconds within which a client must read its pending data, or `MIN_READ` of it
+MIN_READ = 64 * 1024  # bytes
 LOG_EVERY = 1.0  # seconds between two log lines about the same flood
 _ALL = ""  # the key of all addresses together
 log = logging.getLogger("toolwright.serve")
@@ -244,7 +244,7 @@ class HttpConnection(H11Protocol):
         self._stuck = self.loop.call_later(self._write_grace, self._check_read, waiting)
 
     def _check_read(self, waiting: int) -> None:
-        if waiting - self.transport.get_write_buffer_size() >= LEAST_READ:
+        if waiting - self.transport.get_write_buffer_size() >= MIN_READ:
             self._schedule_check()
             return
         self._stuck = None

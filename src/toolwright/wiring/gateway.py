@@ -47,8 +47,8 @@ WEB_SOCKETS = "toolwright.web.console.console:WebSocketConnection"
 """The class by name, because it needs the extra `console`."""
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD
 _LARGE = 1024 * 1024  # bytes
-MOST_FILES = 65_536  # requested limit of open files and sockets
-MOST_CONNECTIONS = 10_000
+MAX_FILES = 65_536  # requested limit of open files and sockets
+MAX_CONNECTIONS = 10_000
 RESERVED_FILES = 256  # for the journal, files, models, tools and connections being accepted
 ACCEPTED_AT_ONCE = 100  # connections accepted per loop iteration
 KEEP_ALIVE_TIMEOUT = (
@@ -90,18 +90,18 @@ def raise_file_limit() -> None:
     if resource is None:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    limit = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def connections() -> Connections:
     """Return the connection limits of a server: as many as the open-file limit allows, half of them per address."""
-    files = MOST_FILES
+    files = MAX_FILES
     if resource is not None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        files = MOST_FILES if soft == resource.RLIM_INFINITY else soft
-    most = max(min(MOST_CONNECTIONS, files - RESERVED_FILES), files // 4)
+        files = MAX_FILES if soft == resource.RLIM_INFINITY else soft
+    most = max(min(MAX_CONNECTIONS, files - RESERVED_FILES), files // 4)
     return Connections(most, max(most // 2, 1))
 
 

@@ -53,7 +53,7 @@ from toolwright.wiring.telemetry import open_telemetry
 
 FILES = 1.0  # seconds in which the file store must answer whether it is shared with another node
 log = logging.getLogger("toolwright.serve")
-PAGE, MOST_LOGGED = 500, 20  # agents
+PAGE, MAX_LOGGED = 500, 20  # agents
 MAX_SEALED_READ = 100  # secrets read to see whether there is one; broken rows are left out
 
 
@@ -518,10 +518,10 @@ async def warn_about_agents(runtime: Runtime, models: Models, default_model: str
     count = 0
     async for problem in _unusable(runtime, models, default_model):
         count += 1
-        if count <= MOST_LOGGED:
+        if count <= MAX_LOGGED:
             log.warning(problem)
-    if count > MOST_LOGGED:
-        log.warning("%s more agents cannot run because their models cannot be used.", count - MOST_LOGGED)
+    if count > MAX_LOGGED:
+        log.warning("%s more agents cannot run because their models cannot be used.", count - MAX_LOGGED)
 
 
 async def _unusable(runtime: Runtime, models: Models, default_model: str | None) -> AsyncGenerator[str]:

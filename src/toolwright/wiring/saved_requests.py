@@ -14,7 +14,7 @@ from toolwright.core.schemas.meta import ANONYMOUS
 from toolwright.core.schemas.output import Output
 from toolwright.core.text import sentence
 
-MOST = 10_000  # files
+MAX_FILES = 10_000  # files
 SUFFIX = ".json"
 _AT = datetime.fromtimestamp(0, UTC)  # of messages that are not shown
 
@@ -62,8 +62,10 @@ def _files(root: Path) -> Iterator[Path]:
         for name in sorted(names):
             if name.endswith(SUFFIX) and not name.startswith("."):
                 count += 1
-                if count > MOST:
-                    raise DefinitionError(f"The folder {str(root)!r} has more than {MOST} saved requests.")
+                if count > MAX_FILES:
+                    raise DefinitionError(
+                        f"The folder {str(root)!r} has more than {MAX_FILES} saved requests."
+                    )
                 yield Path(folder, name)
 
 

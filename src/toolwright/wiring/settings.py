@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from toolwright.core.agents.prompt import LEAST_TOKENS
+from toolwright.core.agents.prompt import MIN_TOKENS
 from toolwright.core.errors import DefinitionError
 from toolwright.core.forms import form_error
 from toolwright.core.limits import (
@@ -38,14 +38,14 @@ S = TypeVar("S", bound=BaseSettings)
 PREFIX = "TOOLWRIGHT_"
 _ELSEWHERE = ("APP",)  # read by the command line, not by the settings
 MEMORY = "memory://"
-SHORTEST_KEY = 16  # characters
-SHORTEST_SECRET = 32  # bytes: the output size of HS256's hash (RFC 7518 §3.2)
+MIN_KEY = 16  # characters
+MIN_SECRET = 32  # bytes: the output size of HS256's hash (RFC 7518 §3.2)
 SECRETS = ("database_url", "encryption_keys", "secret_keys", "jwt_secret", "sentry_dsn")
 """Settings that hold a secret. Each can be read from a file, which `TOOLWRIGHT_<NAME>_FILE` names."""
 FOREVER = "forever"
-_LARGEST = 2**31 - 1  # of counts: every journal can store it
-_LARGEST_SECRET = 64 * 1024  # maximum bytes of such a file
-_MOST = 100 * 365 * 86_400  # so that a date that long ago can be represented
+_MAX_COUNT = 2**31 - 1  # of counts: every journal can store it
+_MAX_SECRET = 64 * 1024  # maximum bytes of such a file
+_MAX_SECONDS = 100 * 365 * 86_400  # so that a date that long ago can be represented
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -134,12 +134,12 @@ def _secret_in(path: Path, setting: str, environment: Mapping[str, str]) -> str:
         raise DefinitionError(f"{name}: {str(path)!r} is not a file.")
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST_SECRET + 1)
+            content = file.read(_MAX_SECRET + 1)
         text = content.decode().rstrip("\r\n")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise DefinitionError(sentence(f"{name}: the file {str(path)!r} cannot be read: {reason}")) from None
-    if len(content) > _LARGEST_SECRET or not text.strip():
+    if len(content) > _MAX_SECRET or not text.strip():
         size = "larger than 64 KiB" if text.strip() else "empty"
         raise DefinitionError(f"{name}: the file {str(path)!r} is {size}.")
     return ",".join(text.splitlines()) if setting.endswith("_keys") else text
@@ -240,7 +240,7 @@ class Settings(BaseSettings):
     )
 
     database_url: str = Field(default="sqlite:///toolwright.db", repr=False)
-    database_connections: int = Field(default=20, ge=2, le=_LARGEST)
+    database_connections: int = Field(default=20, ge=2, le=_MAX_COUNT)
     cluster: str | None = Field(default=None, repr=False)
     node_url: str | None = None
     work: bool = True
@@ -257,14 +257,14 @@ class Settings(BaseSettings):
     cors_origins: Names = ()
     model: str | None = None
     embedder: str | None = None
-    max_steps: int = Field(default=50, ge=1, le=_LARGEST)
-    context_tokens: int | None = Field(default=None, ge=LEAST_TOKENS, le=_LARGEST)
+    max_steps: int = Field(default=50, ge=1, le=_MAX_COUNT)
+    context_tokens: int | None = Field(default=None, ge=MIN_TOKENS, le=_MAX_COUNT)
     summary_model: str | None = None
     max_outage: Annotated[timedelta, Field(ge=timedelta(0))] | None = None
     model_timeout: Timeout = timedelta(minutes=10)
     model_request_timeout: Timeout = timedelta(hours=1)
-    max_chain_depth: int = Field(default=3, ge=0, le=_LARGEST)
-    max_subagent_depth: int = Field(default=8, ge=1, le=_LARGEST)
+    max_chain_depth: int = Field(default=3, ge=0, le=_MAX_COUNT)
+    max_subagent_depth: int = Field(default=8, ge=1, le=_MAX_COUNT)
     max_body: int | None = Field(default=None, ge=1)
     max_nesting: int = Field(default=MAX_NESTING, ge=4, le=MAX_NESTING)
     max_json_values: int = Field(default=MAX_JSON_VALUES, ge=100, le=10 * MAX_JSON_VALUES)
@@ -275,7 +275,7 @@ class Settings(BaseSettings):
     docs: bool | Literal["open"] = True
     mcp_server: bool = False
     console: bool = False
-    concurrency: int = Field(default=1_000, ge=1, le=_LARGEST)
+    concurrency: int = Field(default=1_000, ge=1, le=_MAX_COUNT)
     sentry_dsn: str | None = Field(default=None, repr=False)
     trace_content: bool = False
     log: Literal["debug", "info", "warning", "error"] = "warning"
@@ -364,9 +364,9 @@ class Settings(BaseSettings):
         keys = [_service_key(entry) for entry in value]
         if len(set(keys)) < len(keys):
             raise ValueError("each secret key must be listed once: the same key has two entries")
-        if any(len(key) < SHORTEST_KEY for key in keys):
+        if any(len(key) < MIN_KEY for key in keys):
             raise ValueError(
-                f"a secret key of fewer than {SHORTEST_KEY} characters can be guessed: make one with "
+                f"a secret key of fewer than {MIN_KEY} characters can be guessed: make one with "
                 "`toolwright keys new`"
             )
         return value
@@ -410,10 +410,8 @@ class Settings(BaseSettings):
             return None
         if "-----BEGIN" in value:
             raise ValueError("must be a secret, not a key in PEM form: publish public keys at jwt_jwks_url")
-        if len(value.encode("utf-8", "surrogateescape")) < SHORTEST_SECRET:
-            raise ValueError(
-                f"the secret that tokens are signed with must have {SHORTEST_SECRET} bytes or more"
-            )
+        if len(value.encode("utf-8", "surrogateescape")) < MIN_SECRET:
+            raise ValueError(f"the secret that tokens are signed with must have {MIN_SECRET} bytes or more")
         return value
 
     @field_validator("jwt_jwks_url")
@@ -584,7 +582,7 @@ def read_duration(text: str) -> timedelta | None:
         raise ValueError(f"must be a duration with a unit, such as {brief(text, 20)}s or {brief(text, 20)}d")
     written = _WRITTEN.fullmatch(text.lower())
     seconds = 0 if written is None else int(written[1]) * _SECONDS[written[2]]
-    if not 0 < seconds <= _MOST:
+    if not 0 < seconds <= _MAX_SECONDS:
         raise ValueError(
             f"must be a duration such as 30d, 12h, 90m or 45s, up to 100 years, or {FOREVER}, "
             f"not {brief(repr(text), 100)}"

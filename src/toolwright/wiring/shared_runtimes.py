@@ -22,8 +22,8 @@ T = TypeVar("T")
 CANCEL_PATIENCE = 15.0  # seconds; a cancelled run ends within ten
 WATCHED = 0.1  # seconds between checks whether the waiting task was cancelled
 _END = object()
-MOST_THREADS = 1_000  # maximum per in-memory journal
-MOST_JOURNALS = 32  # maximum in-memory journals per agent or app and event loop
+MAX_THREADS = 1_000  # maximum per in-memory journal
+MAX_JOURNALS = 32  # maximum in-memory journals per agent or app and event loop
 GRACE = 1.0  # seconds that calls in progress have to end after a run has lost its last caller
 
 
@@ -131,7 +131,7 @@ class _Seat:
             return
         self._threads[thread_id] = None
         self._threads.move_to_end(thread_id)
-        if len(self._threads) > MOST_THREADS:
+        if len(self._threads) > MAX_THREADS:
             oldest, _ = self._threads.popitem(last=False)
             with suppress(NotFound, ThreadBusy):  # deleted by the user, or in use: then it is kept
                 await runtime.threads.delete(oldest)
@@ -223,7 +223,7 @@ class _Loop:
 
 def _make_room(seats: dict[object, _Seat]) -> None:
     """Drop the least recently used idle journal if there are too many: each model object has its own journal."""
-    if len(seats) >= MOST_JOURNALS:
+    if len(seats) >= MAX_JOURNALS:
         oldest = next((key for key, seat in seats.items() if not seat.in_use), None)
         seats.pop(oldest, None)
 

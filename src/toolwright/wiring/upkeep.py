@@ -18,7 +18,7 @@ from toolwright.adapters.store.locks import FileLock, beside, holder
 from toolwright.adapters.store.opening import inspect_sqlite
 from toolwright.adapters.store.schema import (
     HEAD,
-    LEAST,
+    MIN_REVISION,
     is_current,
     sqlite_revision,
     steps_after,
@@ -76,7 +76,7 @@ async def upgrade(settings: Settings) -> str:
 
 def remains_usable(revision: str) -> bool:
     """Return whether processes of the version at that revision can use the database after the upgrade."""
-    return revision >= LEAST
+    return revision >= MIN_REVISION
 
 
 def steps(revision: str | None) -> list[tuple[str, str]]:

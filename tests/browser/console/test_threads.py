@@ -14,7 +14,7 @@ import toolwright as tw
 from tests.browser.console.rig import House, house
 from tests.kit import ran, send_to
 from toolwright.testing import ScriptedModel
-from toolwright.web.dependencies import MOST_CHANGES
+from toolwright.web.dependencies import MAX_CHANGES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -308,7 +308,7 @@ async def test_actions_of_a_person_count_for_their_rate_of_changes(context: Brow
         page = await made.enter(context, "/threads", person="ada")
         key = {"x-public-key": "pk", "authorization": f"Bearer {made.token('ada')}"}
         async with httpx2.AsyncClient(base_url=made.origin, headers=key, timeout=60) as client:
-            answers = [await client.post("/api/stream-tokens") for _ in range(MOST_CHANGES[0] + 1)]
+            answers = [await client.post("/api/stream-tokens") for _ in range(MAX_CHANGES[0] + 1)]
         assert answers[-1].status_code == 429
         await page.get_by_role("button", name="New thread").click()
         await page.get_by_role("dialog").get_by_label("Agent").fill("guide")

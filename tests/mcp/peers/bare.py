@@ -14,7 +14,7 @@ from tests.mcp.peers.hearing import Hearing
 
 JSONObject: TypeAlias = dict[str, Any]
 """JSON on the wire, valid or invalid."""
-LONGEST = 64 * 1024 * 1024
+MAX_LINE = 64 * 1024 * 1024
 MODERN = "2026-07-28"
 TOOL: JSONObject = {
     "name": "plain",
@@ -119,7 +119,7 @@ class Bare:
     async def serve_stdin(self) -> None:
         """Answer each line of stdin until it closes. Calls in progress are abandoned."""
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(LONGEST)
+        reader = asyncio.StreamReader(MAX_LINE)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         line = StdioLine()
         if self.head:
@@ -143,7 +143,7 @@ class Bare:
                 await self._connection(reader, writer, transport)
             writer.close()
 
-        server = await asyncio.start_server(connected, sock=listener, limit=LONGEST)
+        server = await asyncio.start_server(connected, sock=listener, limit=MAX_LINE)
         await stop.wait()
         server.close()
         for writer in connections:

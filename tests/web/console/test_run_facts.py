@@ -12,7 +12,7 @@ from toolwright.core.value import changed
 from toolwright.web.console.pages.runs import counted
 from toolwright.web.console.runs.calls import gist, shown_json
 from toolwright.web.console.runs.facts import (
-    MOST_PAGES,
+    MAX_PAGES,
     address,
     joined,
     page_of,
@@ -84,7 +84,7 @@ def test_an_invalid_page_is_the_first(asked: str) -> None:
 
 def test_pages_end_somewhere() -> None:
     assert page_of({"page": "7"}) == 7
-    assert page_of({"page": "999999999"}) == MOST_PAGES
+    assert page_of({"page": "999999999"}) == MAX_PAGES
 
 
 def test_an_address_names_the_filters_that_are_set() -> None:

@@ -8,8 +8,8 @@ from toolwright.core.arguments.errors import InvalidArguments
 from toolwright.core.json_value import JSON, Path
 from toolwright.web.console.schema_form import (
     ABSENT,
-    LONGEST,
-    MOST_FIELDS,
+    MAX_FIELDS,
+    MAX_TEXT,
     Absence,
     Entry,
     Field,
@@ -126,7 +126,7 @@ def test_a_box_that_was_ticked_by_default_can_be_unticked() -> None:
         {"at": "2026-01-01T10:00:00.123+02:00", "n": 3.0, "deep": {"x": {"y": 1}}, "unknown": [None]},
         {"n": "three", "at": "soon", "deep": "no object"},
         {"tags": ["one\nof two lines"], "mood": "of no kind", "days": ["mo", "someday"]},
-        {"long": "x" * (LONGEST + 1), "one": True, "none": None},
+        {"long": "x" * (MAX_TEXT + 1), "one": True, "none": None},
     ],
 )
 def test_unchanged_values_are_returned_as_they_were(values: dict[str, JSON]) -> None:
@@ -190,7 +190,7 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
 
 
 def test_an_object_of_too_many_fields_is_entered_as_json() -> None:
-    made = form({f"p{number}": {"type": "string"} for number in range(MOST_FIELDS + 1)})
+    made = form({f"p{number}": {"type": "string"} for number in range(MAX_FIELDS + 1)})
     assert made.kind == "json"
     assert gather(made, {(): '{"p1": "x"}'}) == {"p1": "x"}
     with pytest.raises(InvalidArguments, match="must be a JSON object"):

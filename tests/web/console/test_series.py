@@ -6,9 +6,9 @@ import pytest
 
 from toolwright.core.json_value import JSON
 from toolwright.web.console.tool_ui.chart import (
-    MOST_ALL,
-    MOST_POINTS,
-    MOST_SERIES,
+    MAX_ALL,
+    MAX_POINTS,
+    MAX_SERIES,
     Chart,
     Series,
     options_of,
@@ -72,15 +72,15 @@ def test_what_is_no_chart_is_none(described: JSON) -> None:
 
 
 def test_a_chart_is_bounded() -> None:
-    many: list[Any] = [{"name": str(number), "data": [1] * 1_000} for number in range(MOST_SERIES + 10)]
+    many: list[Any] = [{"name": str(number), "data": [1] * 1_000} for number in range(MAX_SERIES + 10)]
     chart = read_chart({"type": "line", "series": many})
     assert chart is not None
-    assert len(chart.series) == MOST_SERIES
-    assert sum(len(each.numbers) for each in chart.series) <= MOST_ALL
-    points: list[JSON] = [1] * (MOST_POINTS + 1)
+    assert len(chart.series) == MAX_SERIES
+    assert sum(len(each.numbers) for each in chart.series) <= MAX_ALL
+    points: list[JSON] = [1] * (MAX_POINTS + 1)
     single = read_chart({"type": "line", "data": points})
     assert single is not None
-    assert len(single.series[0].numbers) == MOST_POINTS
+    assert len(single.series[0].numbers) == MAX_POINTS
 
 
 def strings(value: Any) -> list[str]:  # the options of a JavaScript library

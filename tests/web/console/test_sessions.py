@@ -16,11 +16,11 @@ from toolwright.adapters.system import new_id
 from toolwright.core.env.env import derived_key
 from toolwright.core.json_value import JSON
 from toolwright.runtime.env import Environment, Keys
-from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
+from toolwright.runtime.spaces.entities import MAX_EXTERNAL_ID
 from toolwright.testing import ManualClock, MemoryStore
 from toolwright.web.auth.access import SERVICE, Access, Caller, ServiceKey, SignedCallers
 from toolwright.web.console.console import Console
-from toolwright.web.console.sign_in import COOKIE, LONGEST_COOKIE, Session, Sessions
+from toolwright.web.console.sign_in import COOKIE, MAX_COOKIE, Session, Sessions
 from toolwright.web.gateway import create_gateway
 from toolwright.web.options import GatewayOptions
 
@@ -48,7 +48,7 @@ async def test_a_session_keeps_the_roles_of_its_person_if_they_fit_into_a_cookie
         caller = Caller(kind="person", entity_id="ent_1", external_id="ada", claims=claims, roles=roles)
         cookie = await sessions.seal(sessions.begin(caller))
         session = await sessions.read(cookie)
-        assert len(cookie) <= LONGEST_COOKIE
+        assert len(cookie) <= MAX_COOKIE
         assert session is not None and session.caller.roles == kept
 
 
@@ -155,7 +155,7 @@ async def test_a_link_signs_in_once_at_any_process_with_the_same_keys() -> None:
 @pytest.mark.parametrize("letter", ["a", "é", "名", "🎉"])
 async def test_a_person_with_the_longest_name_in_any_script_can_sign_in(letter: str) -> None:
     sessions = sessions_of(ManualClock())
-    caller = Caller(kind="person", entity_id="ent_1", external_id=letter * LONGEST_EXTERNAL_ID)
+    caller = Caller(kind="person", entity_id="ent_1", external_id=letter * MAX_EXTERNAL_ID)
     session = sessions.begin(caller)
     back = await sessions.read(await sessions.seal(session))
     assert back is not None
@@ -174,7 +174,7 @@ async def test_the_claims_of_a_person_are_kept_with_their_session_as_far_as_a_co
     caller = Caller(kind="person", entity_id="ent_1", external_id="ada", claims=claims)
     cookie = await sessions.seal(sessions.begin(caller))
     back = await sessions.read(cookie)
-    assert len(cookie) < LONGEST_COOKIE
+    assert len(cookie) < MAX_COOKIE
     assert back is not None
     kept = back.caller.claims
     assert kept["role"] == ["admin"]

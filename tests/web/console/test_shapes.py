@@ -8,12 +8,12 @@ import pytest
 
 from toolwright.core.json_value import JSON
 from toolwright.core.tools.tool_ui import ShownCall
-from toolwright.web.console.tool_ui.asking import MOST_OPTIONS, Option, read_options, takes_several
+from toolwright.web.console.tool_ui.asking import MAX_OPTIONS, Option, read_options, takes_several
 from toolwright.web.console.tool_ui.card import usual_component
-from toolwright.web.console.tool_ui.parts import MOST_ITEMS, cut_json
+from toolwright.web.console.tool_ui.parts import MAX_ITEMS, cut_json
 from toolwright.web.console.tool_ui.showing import (
-    LARGEST_INLINE,
-    MOST_COLUMNS,
+    MAX_COLUMNS,
+    MAX_INLINE,
     CallProgress,
     inline_image,
     read_progress,
@@ -63,10 +63,10 @@ def test_a_table_without_rows_keeps_its_columns() -> None:
 
 
 def test_a_table_and_its_cells_are_bounded() -> None:
-    table = read_table([{str(number): "x" * 10_000 for number in range(MOST_COLUMNS + 5)}])
+    table = read_table([{str(number): "x" * 10_000 for number in range(MAX_COLUMNS + 5)}])
     assert table is not None
     cells = table.cells(0)
-    assert len(cells) == MOST_COLUMNS
+    assert len(cells) == MAX_COLUMNS
     assert all(len(cell) < 600 for cell in cells)
 
 
@@ -96,8 +96,8 @@ def test_what_are_no_options_are_none(args: JSON) -> None:
 
 
 def test_options_are_bounded() -> None:
-    many: list[JSON] = ["x"] * (MOST_OPTIONS + 1)
-    assert len(read_options({"options": many})) == MOST_OPTIONS
+    many: list[JSON] = ["x"] * (MAX_OPTIONS + 1)
+    assert len(read_options({"options": many})) == MAX_OPTIONS
 
 
 def test_several_may_be_chosen_only_where_the_call_says_so() -> None:
@@ -135,7 +135,7 @@ def test_progress_is_read_of_what_the_call_says_else_of_its_arguments(
     [
         "data:image/svg+xml;base64,AAAA", "data:text/html;base64,AAAA", "data:image/png,AAAA", "https://example.org/x.png",
         'data:image/png;base64,AAAA" onerror="alert(1)', "javascript:alert(1)", 3, None,
-        f"data:image/png;base64,{'A' * (LARGEST_INLINE * 2)}",
+        f"data:image/png;base64,{'A' * (MAX_INLINE * 2)}",
     ],
 )  # fmt: skip
 def test_only_small_pictures_of_types_without_scripts_are_shown_from_arguments(described: JSON) -> None:
@@ -173,6 +173,6 @@ def test_a_large_value_is_cut_to_a_readable_length() -> None:
     assert less
     assert len(json.dumps(cut)) < 60_000
     assert cut_json({"a": [1, "x", None]}) == ({"a": [1, "x", None]}, False)
-    cut, less = cut_json([*range(MOST_ITEMS + 3)])
+    cut, less = cut_json([*range(MAX_ITEMS + 3)])
     assert isinstance(cut, list)
     assert (cut[-1], less) == ("… 3 more", True)

@@ -29,14 +29,14 @@ RETRY = 1.0  # seconds before the relay reconnects
 # seconds between two state messages of this process, and for which a message is valid
 REFRESH, EXPIRES = (2.0, 6.0)
 PART = 0.1  # seconds between two parts of this process's state
-LEAST_PART = 500  # messages per part
-MOST_WAITING = 10_000  # queued messages, without live events; further messages are dropped
+MIN_PART = 500  # messages per part
+MAX_WAITING = 10_000  # queued messages, without live events; further messages are dropped
 MARK = 500  # approximate bytes of a message that a topic has grown
-MOST_TOPICS = 100_000  # topics with subscribers in other processes
-MOST_TYPES = 100  # types of events for which a topic is followed; with more, all are sent
-MOST_SHARED = 10_000  # keys under which other processes share values
-MOST_NODES = 1_000  # other processes
-MOST_EXPIRED = 10_000  # topics removed at a time
+MAX_TOPICS = 100_000  # topics with subscribers in other processes
+MAX_TYPES = 100  # types of events for which a topic is followed; with more, all are sent
+MAX_SHARED = 10_000  # keys under which other processes share values
+MAX_NODES = 1_000  # other processes
+MAX_EXPIRED = 10_000  # topics removed at a time
 
 Key: TypeAlias = tuple[str, str]
 Message: TypeAlias = list[Any]
@@ -102,7 +102,7 @@ class ClusterBus(MemoryBus):
         self._refresh_at = 0.0  # next time at which the whole state of this process is sent, in parts
         self._rest: deque[Key | str] = deque()  # topics and names of shared values still to be sent
         # the size of the next part, and the time at which it is sent
-        self._part, self._part_at = (LEAST_PART, 0.0)
+        self._part, self._part_at = (MIN_PART, 0.0)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -197,7 +197,7 @@ class ClusterBus(MemoryBus):
 
     def _queue(self, message: Message) -> None:
         # Beyond the limit messages are dropped: the next refresh sends the state again, and followers poll.
-        if len(self._messages) < MOST_WAITING:
+        if len(self._messages) < MAX_WAITING:
             self._messages.append(message)
             self._has_messages.set()
 
@@ -234,7 +234,7 @@ class ClusterBus(MemoryBus):
             self._expire()
             self._queue(["node", self._works])
             self._rest.extend((*self._followers, *self._own))
-            self._part = max(LEAST_PART, math.ceil(len(self._rest) * PART / REFRESH))
+            self._part = max(MIN_PART, math.ceil(len(self._rest) * PART / REFRESH))
         for _ in range(min(self._part, len(self._rest))):
             each = self._rest.popleft()
             if isinstance(each, tuple):
@@ -289,7 +289,7 @@ class ClusterBus(MemoryBus):
     def _expire(self) -> None:
         """Remove state of other processes that they have not refreshed in time."""
         now = _now()
-        for key, types in [*islice(self._elsewhere.items(), MOST_EXPIRED)]:
+        for key, types in [*islice(self._elsewhere.items(), MAX_EXPIRED)]:
             if max(types.values(), default=0.0) > now:
                 break  # the following entries are newer
             del self._elsewhere[key]
@@ -345,20 +345,20 @@ class ClusterBus(MemoryBus):
                     self._refresh_at = 0.0
                     self._has_messages.set()
             case ["node", works]:
-                if works and _has_room(self._workers, node, MOST_NODES):
+                if works and _has_room(self._workers, node, MAX_NODES):
                     self._workers[node] = _now() + EXPIRES
             case _:
                 pass  # from a later version
 
     def _note_interest(self, key: Key, types: list[str] | None) -> None:
         known_types = self._elsewhere.pop(key, None)
-        if known_types is None and len(self._elsewhere) >= MOST_TOPICS:
+        if known_types is None and len(self._elsewhere) >= MAX_TOPICS:
             return
         # moved to the end: `_expire` starts with the entries that were not refreshed
         self._elsewhere[key] = known_types = known_types or {}
         until = _now() + EXPIRES
         known_types.update(dict.fromkeys([None] if types is None else types, until))
-        if len(known_types) > MOST_TYPES:
+        if len(known_types) > MAX_TYPES:
             self._elsewhere[key] = {None: until}
 
     def _set_shared(self, node: str, name: str, value: JSON) -> None:
@@ -368,7 +368,7 @@ class ClusterBus(MemoryBus):
             values.pop(node, None)
             if not values:
                 self._shared.pop(name, None)
-        elif _has_room(self._shared, name, MOST_SHARED) and _has_room(values, node, MOST_NODES):
+        elif _has_room(self._shared, name, MAX_SHARED) and _has_room(values, node, MAX_NODES):
             self._shared.setdefault(name, values)[node] = value, _now() + EXPIRES
         if value != before:
             for call in [*self.on_shared]:

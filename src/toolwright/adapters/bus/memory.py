@@ -12,7 +12,7 @@ from toolwright.core.threads.event import GROWN, Event, RunEvents, Topic
 from toolwright.core.value import changed
 
 BACKLOG = 2_000  # maximum number of queued events per subscriber
-MOST_BYTES = 1024 * 1024  # maximum bytes of queued events per subscriber
+MAX_BYTES = 1024 * 1024  # maximum bytes of queued events per subscriber
 ENVELOPE = 300  # approximate bytes of an event's frame without its payload
 ESCAPED = 12  # maximum bytes of a character in JSON
 RECORDED = 8 * 1024 + ENVELOPE  # maximum bytes of a recorded event: its unit bounds the payload
@@ -50,7 +50,7 @@ class QueueFollower:
             self._flush_live()
             self._waiting.append(event)
             self._bytes += size
-        if self._bytes > MOST_BYTES and self._weigh() > MOST_BYTES:
+        if self._bytes > MAX_BYTES and self._weigh() > MAX_BYTES:
             self._let_go()
             self._overrun.set()
         self._came.set()
@@ -87,7 +87,7 @@ class QueueFollower:
         return events
 
     async def overrun(self) -> None:
-        """Wait until more than `MOST_BYTES` have been queued."""
+        """Wait until more than `MAX_BYTES` have been queued."""
         await self._overrun.wait()
 
     def took_all(self) -> bool:

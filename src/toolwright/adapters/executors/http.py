@@ -55,7 +55,7 @@ from toolwright.core.tools.http.url_template import Unfillable
 from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 
 _HEAD_FIELDS = ("content-type", "content-length", "last-modified", "etag")
-MOST_ERROR_BODY = 2_048  # bytes of a body that an error result shows
+MAX_ERROR_BODY = 2_048  # bytes of a body that an error result shows
 _JSON = re.compile(r"(application|text)/(json|[\w.+-]+\+json)")
 _TEXT = re.compile(
     r"text/.*|application/(xml|[\w.+-]+\+xml|yaml|x-yaml|javascript|x-www-form-urlencoded|x-ndjson)"
@@ -111,7 +111,7 @@ def _error(answer: ToolResponse, most: int) -> ToolResult:
         )
     except HttpFailure:
         text = ""
-    shown_body = text.encode("utf-8", "replace")[:MOST_ERROR_BODY].decode("utf-8", "ignore")
+    shown_body = text.encode("utf-8", "replace")[:MAX_ERROR_BODY].decode("utf-8", "ignore")
     status_line = f"HTTP {answer.status}{_phrase(answer.status)}"
     return ToolResult.fail(
         f"{status_line}: {brief(text, len(shown_body))}" if text else status_line,

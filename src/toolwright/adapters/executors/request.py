@@ -28,8 +28,8 @@ MAX_REDIRECTS = 5
 CONNECT_TIMEOUT = 10.0  # seconds per address, and for the TLS handshake
 _ALLOW = "the operator may allow it with TOOLWRIGHT_HTTP_ALLOW"
 CONNECTIONS = 1_000
-MOST_IDLE_CONNECTIONS = 20
-MOST_ERROR_BODY = 64 * 1024  # bytes read of an error answer, of which at most 2 KB are shown
+MAX_IDLE_CONNECTIONS = 20
+MAX_ERROR_BODY = 64 * 1024  # bytes read of an error answer, of which at most 2 KB are shown
 
 
 class HttpFailure(Exception):
@@ -205,7 +205,7 @@ class Exchange:
             return ToolResponse(
                 method=method, status=response.status, headers=headers, content=b"", whole=True
             )
-        most = self._most if 200 <= response.status < 300 else min(self._most, MOST_ERROR_BODY)
+        most = self._most if 200 <= response.status < 300 else min(self._most, MAX_ERROR_BODY)
         content = bytearray()
         async for chunk in response.aiter_stream():
             content += chunk
@@ -326,7 +326,7 @@ def pool(network: AllowedNetwork, tls: ssl.SSLContext) -> httpcore2.AsyncConnect
     return httpcore2.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=CONNECTIONS,
-        max_keepalive_connections=MOST_IDLE_CONNECTIONS,
+        max_keepalive_connections=MAX_IDLE_CONNECTIONS,
         keepalive_expiry=5.0,
         network_backend=network,
     )

@@ -20,7 +20,7 @@ from toolwright.core.env.redact import Redactor
 from toolwright.core.json_value import JSON, utf8_size
 from toolwright.core.limits import nth_delay
 from toolwright.core.mcp.listing import (
-    MOST_INSTRUCTIONS,
+    MAX_INSTRUCTIONS,
     ListingError,
     McpListing,
     read_listed,
@@ -43,12 +43,12 @@ WATCH_END = 1.0
 """Seconds for the end of a notification stream, after which it is cancelled again."""
 ASKING: Revision = "2025-11-25"
 """The last revision in which a tool can send requests to its caller while it runs."""
-MOST_PAGES = 200  # per list
-MOST_ENTRIES = 20_000  # per list
-_MOST_READ_INSTRUCTIONS = 10 * MOST_INSTRUCTIONS  # characters that are searched for secrets
+MAX_PAGES = 200  # per list
+MAX_ENTRIES = 20_000  # per list
+_MAX_READ_INSTRUCTIONS = 10 * MAX_INSTRUCTIONS  # characters that are searched for secrets
 LINGERS = 600.0
 """Seconds for which a server can still be processing an abandoned call and send requests for it."""
-MOST_VIEWS = 100  # per list: one per set of options for the same server; the most recently used are kept
+MAX_VIEWS = 100  # per list: one per set of options for the same server; the most recently used are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class McpConnection:
             )
             self._views[server] = view
         self._views.move_to_end(server)
-        if len(self._views) > MOST_VIEWS:
+        if len(self._views) > MAX_VIEWS:
             self._views.popitem(last=False)
         return view
 
@@ -344,14 +344,14 @@ class McpConnection:
         if self.redactor:
             entries = cast("list[JSON]", await asyncio.to_thread(self.redactor.json, entries))
         said_of_itself = self.redactor.text(
-            (session.client.instructions or "")[:_MOST_READ_INSTRUCTIONS]
+            (session.client.instructions or "")[:_MAX_READ_INSTRUCTIONS]
         ).strip()
         self._listed = _Listed(
             next(self._numbers),
             entries,
             errors,
             session.client.protocol_version,
-            brief(said_of_itself, MOST_INSTRUCTIONS) or None,
+            brief(said_of_itself, MAX_INSTRUCTIONS) or None,
             getattr(session.client.server_capabilities, "resources", None) is not None,
         )
         self._error = None
@@ -413,7 +413,7 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]
     entries: list[JSON] = []
     errors: list[ListingError] = []
     cursor, cursors, size = None, set[str](), 0
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
         page = await session.client.list_tools(params=params)
         listed = session.dispatcher.listed
@@ -423,7 +423,7 @@ async def _entries(session: OpenSession) -> tuple[list[JSON], list[ListingError]
         refused = session.dispatcher.marked - {tool.name for tool in page.tools}
         entries += _usable(listed, refused, errors)
         cursor = page.next_cursor
-        if not cursor or len(entries) > MOST_ENTRIES:
+        if not cursor or len(entries) > MAX_ENTRIES:
             break
         size += await asyncio.to_thread(utf8_size, listed)
         if size > MAX_MESSAGE:

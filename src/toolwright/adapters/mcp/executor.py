@@ -28,8 +28,8 @@ from toolwright.core.tools.mcp import McpCall, McpServer, target_of
 from toolwright.core.tools.pipeline import PreparedCall, missing_variables_error
 from toolwright.core.value import changed
 
-MOST_ROUNDS = 30  # of requests by a server before it answers
-MOST_QUESTIONS = 20  # to people and to the model, per call
+MAX_ROUNDS = 30  # of requests by a server before it answers
+MAX_QUESTIONS = 20  # to people and to the model, per call
 TASK_TTL = 24 * 3600 * 1000  # milliseconds for which a server is asked to keep a task
 # seconds until a task is abandoned if its server does not state how long it keeps it
 TASK_LASTS = 7 * 24 * 3600.0
@@ -119,11 +119,9 @@ class _Call:
                 async with self._limit:
                     answer = await self._answered(connection)
             except TimeoutError:
-                if self._questions_asked <= MOST_QUESTIONS:
+                if self._questions_asked <= MAX_QUESTIONS:
                     raise
-                message = (
-                    f"The MCP server asked more than {MOST_QUESTIONS} questions in one call; {_UNKNOWN}."
-                )
+                message = f"The MCP server asked more than {MAX_QUESTIONS} questions in one call; {_UNKNOWN}."
                 return ToolResult.fail(message, error_code="mcp_too_many_questions")
             except MCPError as error:
                 return _failed(error, self._relation.server.name)
@@ -152,7 +150,7 @@ class _Call:
         """Return the server's answer, after answering its requests."""
         answers: dict[str, Any] | None = None
         state: str | None = None
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             answer = await self._send(session, answers, state)
             if isinstance(answer, types.CallToolResult):
                 return await with_linked_files(session, answer, self._remaining())
@@ -233,10 +231,10 @@ class _Call:
     def _may_ask(self) -> bool:
         """Count a question and return whether it is allowed. One question too many ends the call."""
         self._questions_asked += 1
-        if self._questions_asked == MOST_QUESTIONS + 1:
+        if self._questions_asked == MAX_QUESTIONS + 1:
             with suppress(RuntimeError):  # the call has ended
                 self._limit.reschedule(asyncio.get_running_loop().time())
-        return self._questions_asked <= MOST_QUESTIONS
+        return self._questions_asked <= MAX_QUESTIONS
 
     @contextmanager
     def _asking(self) -> Generator[None]:

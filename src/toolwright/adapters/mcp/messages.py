@@ -34,7 +34,7 @@ STRUCTURED = "toolwright/structured"
 MANY_PARTS = 100
 """Content blocks that can be processed within a millisecond."""
 _NO_MATCH = "The result does not match the outputSchema of the tool"
-_MOST_ERROR = 1_000  # characters
+_MAX_ERROR = 1_000  # characters
 _ANY_KIND = "application/octet-stream"
 _FILE_KEYS = ("data", "blob")
 TASKS = "io.modelcontextprotocol/tasks"
@@ -120,7 +120,7 @@ def _mismatch(structured: JSON, output: JSONObject, has_structured: bool) -> lis
     except InvalidSchema:
         return []
     errors = validation_errors(validator, structured)
-    return [sentence(f"{_NO_MATCH}: {brief(join_errors(errors), _MOST_ERROR)}")] if errors else []
+    return [sentence(f"{_NO_MATCH}: {brief(join_errors(errors), _MAX_ERROR)}")] if errors else []
 
 
 _BLOCK_KEYS = frozenset(

@@ -18,7 +18,7 @@ from toolwright.core.json_text import TooManyValues, ValueCount
 from toolwright.core.limits import MAX_JSON_VALUES
 from toolwright.core.text import brief, error_text, first_error
 
-MOST = 500  # characters
+MAX_QUOTED = 500  # characters
 NO_MESSAGE = "it is not a message of the protocol"
 _PARSING = ("Failed to parse JSON response: ", "Failed to parse SSE message: ")
 CLOSED = -32095
@@ -44,17 +44,17 @@ def error_line(error: BaseException) -> str:
         case MCPError() if error.error.code == PARSE_ERROR:
             return _parsing_error(error.error.message)
         case MCPError():
-            return brief(error.error.message, MOST)
+            return brief(error.error.message, MAX_QUOTED)
         case httpx2.HTTPStatusError():
             return _http_error(error.response)
         case _:
-            return brief(error_text(error), MOST)
+            return brief(error_text(error), MAX_QUOTED)
 
 
 def _http_error(response: httpx2.Response) -> str:
     """Return the message for an error answer of a server: the transport's message if that is the cause."""
     try:
-        return brief(str(response.json()["error"]["message"]), MOST)
+        return brief(str(response.json()["error"]["message"]), MAX_QUOTED)
     except (httpx2.ResponseNotRead, ValueError, LookupError, TypeError):
         return f"it answers HTTP {response.status_code}"
 
@@ -62,7 +62,7 @@ def _http_error(response: httpx2.Response) -> str:
 def _parsing_error(message: str) -> str:
     for beginning in _PARSING:
         message = message.removeprefix(beginning)
-    return NO_MESSAGE if "validation error" in message else brief(message, MOST)
+    return NO_MESSAGE if "validation error" in message else brief(message, MAX_QUOTED)
 
 
 class Refused(Exception):

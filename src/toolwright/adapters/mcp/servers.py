@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.adapters.executors.request import AllowedNetwork
-from toolwright.adapters.mcp.connection import MOST_PAGES, McpConnection
+from toolwright.adapters.mcp.connection import MAX_PAGES, McpConnection
 from toolwright.adapters.mcp.messages import (
     AnswerParams,
     CancelTask,
@@ -37,7 +37,7 @@ from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, InvalidJSON
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.mcp.listing import MOST_LISTED, ListingError, McpListing, McpPrompts, read_prompts
+from toolwright.core.mcp.listing import MAX_LISTED, ListingError, McpListing, McpPrompts, read_prompts
 from toolwright.core.mcp.offered import FILE_NAME, OWN_FILES
 from toolwright.core.mcp.servers import (
     McpPromptMessage,
@@ -56,10 +56,10 @@ from toolwright.core.value import changed
 
 _ERRORS = (MCPError, ValidationError, RuntimeError, ValueError)
 """The errors that the SDK raises when a server rejects a request or its answer is invalid."""
-MOST_LINKED = 20
+MAX_LINKED = 20
 """Maximum number of linked files read for one result."""
 _RESULT_TIMEOUT = 60.0  # seconds for the result of a finished task
-MOST_CONNECTIONS = 200
+MAX_CONNECTIONS = 200
 """Number of connections above which the least recently used one without a call in progress is closed."""
 IDLE = 600.0
 """Seconds without a call or a request for its tools after which a connection is closed."""
@@ -87,13 +87,13 @@ async def _entries(session: OpenSession) -> list[JSON]:
     """Return the entries of the list, page by page, at most one more than the limit."""
     entries: list[JSON] = []
     cursor: str | None = None
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
         page = await session.client.list_prompts(params=params)
-        room = MOST_LISTED + 1 - len(entries)
+        room = MAX_LISTED + 1 - len(entries)
         entries += [each.model_dump(mode="json", exclude_none=True) for each in page.prompts[:room]]
         cursor = page.next_cursor
-        if not cursor or len(entries) > MOST_LISTED:
+        if not cursor or len(entries) > MAX_LISTED:
             break
     return entries
 
@@ -158,7 +158,7 @@ async def with_linked_files(
 
     Files that cannot be read in time remain links.
     """
-    linked = [each for each in answer.content if _is_own_file(each)][:MOST_LINKED]
+    linked = [each for each in answer.content if _is_own_file(each)][:MAX_LINKED]
     if not linked or seconds <= 0:
         return answer
     read: dict[int, types.ContentBlock] = {}
@@ -351,7 +351,7 @@ class McpConnections:
         resolve: Resolve,
         allow: Iterable[str] = (),
         clock: Callable[[], float] = time.monotonic,
-        most: int = MOST_CONNECTIONS,
+        most: int = MAX_CONNECTIONS,
     ) -> None:
         self._clock = clock
         self._most = most

@@ -43,7 +43,7 @@ HEADER_MARK = "x-mcp-header"
 """Schema keyword of arguments that are also sent as headers."""
 PROGRESS_PAUSE = 0.05
 """Seconds between two delivered progress reports of one call."""
-MOST_TOKENS = 1_000
+MAX_TOKENS = 1_000
 """Calls whose progress is reported within one pause; progress of further calls is dropped."""
 
 
@@ -196,7 +196,7 @@ class ToolsDispatcher(JSONRPCDispatcher):
             progress.latest = lambda: self._dispatch_notification(msg, metadata, on_notify, sender_ctx)
             return None
         if progress is None:
-            if len(self._progress) >= MOST_TOKENS:
+            if len(self._progress) >= MAX_TOKENS:
                 return None
             pause = asyncio.create_task(self._pause(token), name="mcp-progress-pause")
             self._progress[token] = _Progress(is_end, pause)

@@ -46,7 +46,7 @@ from toolwright.core.text import brief, clean_text, error_text, first_error, qua
 
 CONNECT_TIMEOUT = 10.0  # seconds
 CONNECTIONS = 1_000  # per server, which can keep the connections of abandoned calls open
-MOST_ERROR_BODY = 2_048  # bytes of an error body that are shown
+MAX_ERROR_BODY = 2_048  # bytes of an error body that are shown
 Lost: TypeAlias = Callable[[str | None], None]
 """Called when the server has lost the session, with the method of the rejected message."""
 NO_SERVER = -32099  # code of errors that no server has sent
@@ -63,9 +63,9 @@ _TIMEOUTS = {"connect": CONNECT_TIMEOUT, "write": 30.0, "pool": 30.0}
 END_GRACE = 2.0
 """Seconds to wait for a process to end after its input was closed, and again after a SIGTERM."""
 REAPED = 30.0  # seconds to wait for the end of a process after a SIGKILL, on a busy machine
-MOST_JUNK = 20  # logged lines per process that are not JSON
-LONGEST_SHOWN = 500  # characters of a line in the log
-PIECE = 64 * 1024
+MAX_JUNK = 20  # logged lines per process that are not JSON
+MAX_SHOWN = 500  # characters of a line in the log
+READ_SIZE = 64 * 1024
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -233,10 +233,10 @@ def _kind(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 async def _http_error(answer: httpx2.Response, kind: str) -> httpx2.Response:
     """Convert an HTTP error answer to a protocol error. A protocol message is returned unchanged."""
-    body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MOST_ERROR_BODY)
+    body = await _beginning(answer, MAX_MESSAGE if kind == "application/json" else MAX_ERROR_BODY)
     if kind == "application/json" and _is_message(body):
         return httpx2.Response(answer.status_code, headers={"content-type": kind}, content=bytes(body))
-    text = " ".join(bytes(body[:MOST_ERROR_BODY]).decode("utf-8", "replace").split())
+    text = " ".join(bytes(body[:MAX_ERROR_BODY]).decode("utf-8", "replace").split())
     status_line = f"it answers HTTP {answer.status_code}{_phrase(answer.status_code)}"
     code = BROKEN_OFF if answer.status_code in _GATEWAY_ERRORS else NO_SERVER
     return _error_response(
@@ -310,7 +310,7 @@ async def stdio_streams(
         if _is_closed(error) and await _ended(process, END_GRACE):
             await asyncio.wait(tasks[2:], timeout=END_GRACE)  # a child can hold the pipe open
             why = f"its process has ended, with the exit code {process.returncode}"
-            cause = brief(clean_text(clean(stderr.text)), LONGEST_SHOWN)  # cleaned before it is cut
+            cause = brief(clean_text(clean(stderr.text)), MAX_SHOWN)  # cleaned before it is cut
             raise McpUnavailable(f"{why}: {cause}" if cause else why) from error
         raise
     finally:
@@ -344,7 +344,7 @@ async def _started(command: list[str], env: Mapping[str, str]) -> asyncio.subpro
             stderr=asyncio.subprocess.PIPE,
             env={**get_default_environment(), **env},
             start_new_session=True,
-            limit=PIECE,
+            limit=READ_SIZE,
         ),
         name="mcp-process-start",
     )
@@ -369,7 +369,7 @@ async def _read(
     assert process.stdout is not None, "it was started with pipes"
     buffer, junk = bytearray(), 0
     async with incoming:
-        while piece := await process.stdout.read(PIECE):
+        while piece := await process.stdout.read(READ_SIZE):
             *lines, rest = piece.split(b"\n")
             for line in lines:
                 buffer += line
@@ -381,7 +381,7 @@ async def _read(
                     return
                 buffer.clear()
                 if isinstance(message, str):
-                    if junk < MOST_JUNK:
+                    if junk < MAX_JUNK:
                         junk += 1
                         log.warning("The MCP server %r wrote an invalid message: %s", name, clean(message))
                     message = await asyncio.to_thread(error_for_answer, whole)
@@ -406,7 +406,7 @@ async def _message(line: bytes) -> SessionMessage | str | None:
         await check_values(line)
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        return line[:LONGEST_SHOWN].decode("utf-8", "replace")
+        return line[:MAX_SHOWN].decode("utf-8", "replace")
 
 
 async def _write(
@@ -433,7 +433,7 @@ class _LastLine:
 
     def add(self, piece: bytes) -> None:
         """Append a piece of the output."""
-        self._tail = (self._tail + piece)[-PIECE:]
+        self._tail = (self._tail + piece)[-READ_SIZE:]
 
     @property
     def text(self) -> str:
@@ -447,9 +447,9 @@ async def _log_errors(
 ) -> None:
     """Log lines of the process's standard error at debug level, truncated if they are long. Keep the last one."""
     assert process.stderr is not None, "it was started with pipes"
-    while piece := await process.stderr.read(PIECE):
+    while piece := await process.stderr.read(READ_SIZE):
         last.add(piece)
-        line = clean(piece[:LONGEST_SHOWN].decode("utf-8", "replace").rstrip())
+        line = clean(piece[:MAX_SHOWN].decode("utf-8", "replace").rstrip())
         log.debug("MCP server %r: %s", name, line)
 
 
@@ -476,7 +476,7 @@ async def _drain(process: asyncio.subprocess.Process, reading: asyncio.Task[None
     reading.cancel()
     await asyncio.wait([reading])
     assert process.stdout is not None, "it was started with pipes"
-    while await process.stdout.read(PIECE):
+    while await process.stdout.read(READ_SIZE):
         pass
 
 

@@ -13,7 +13,7 @@ from toolwright.core.text import brief
 
 TIMEOUT = 60.0  # seconds; callers have shorter timeouts
 _PASSING = frozenset({408, 409, 425, 429})
-_LONGEST = 500  # characters of a provider's message
+_MAX_MESSAGE = 500  # characters of a provider's message
 
 
 class OpenAIEmbedder:
@@ -52,7 +52,7 @@ class OpenAIEmbedder:
 
     def _refusal(self, answer: httpx2.Response) -> ModelError:
         status = answer.status_code
-        answer_line = f"{self.name} ({status}): {brief(answer.text.strip(), _LONGEST)}"
+        answer_line = f"{self.name} ({status}): {brief(answer.text.strip(), _MAX_MESSAGE)}"
         if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _PASSING:
             return ModelRefused(f"The request was refused by {answer_line}")
         return ModelUnavailable(f"No answer from {answer_line}")

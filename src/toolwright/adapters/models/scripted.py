@@ -34,7 +34,7 @@ _ARGUMENTS_PIECE = 64
 _CHARACTERS_PER_TOKEN = 4
 
 _Count = Annotated[int, Field(ge=0)]
-MOST_PIECES = 10_000  # of a text, so that a long one is not millions of events
+MAX_PIECES = 10_000  # of a text, so that a long one is not millions of events
 _TOKENS_PER_MESSAGE = 20
 SIZE = 4_096
 
@@ -195,7 +195,7 @@ def _deltas(thinking: str, text: str, calls: Sequence[ModelCall]) -> tuple[Model
 
 
 def _pieces(text: str, size: int) -> list[str]:
-    size = max(size, len(text) // MOST_PIECES + 1)
+    size = max(size, len(text) // MAX_PIECES + 1)
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 

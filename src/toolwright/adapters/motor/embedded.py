@@ -18,10 +18,10 @@ from toolwright.core.threads.thread import Wake
 log = logging.getLogger("toolwright.motor")
 
 RESERVED = 5  # one slot in this many is reserved for owners with less than an equal share
-MOST_QUEUED = 10_000  # queued threads; with more, only the oldest wake-ups are read from the journal
+MAX_QUEUED = 10_000  # queued threads; with more, only the oldest wake-ups are read from the journal
 PATIENCE = 5  # seconds for a cancelled worker to end; it is cancelled again every second
 SUSPECTED_AT = 3  # processes that have ended while a run was executed, at which it is a suspect
-TURN, LONGEST_TURN = 10.0, 300.0
+TURN, MAX_TURN = 10.0, 300.0
 """Seconds after which the next suspects are executed beside those that still are; doubled with each further life."""
 
 
@@ -202,7 +202,7 @@ class EmbeddedMotor:
         now = self._clock.now()
         try:
             held_back = len(self._running) + len(self._not_before) + len(self._suspects)
-            held_back += min(len(self._queued), MOST_QUEUED)
+            held_back += min(len(self._queued), MAX_QUEUED)
             due = await self._store.due(now, self._concurrency + held_back)
             coming = await self._store.next_due(now)
         except StoreError as error:
@@ -315,7 +315,7 @@ class EmbeddedMotor:
             quantity(len(half), "suspected run"), quantity(len(self._suspects) - len(half), "other"),
             quantity(lives, "time"),
         )  # fmt: skip
-        self._turn_ends = now + min(TURN * 2.0 ** max(lives - SUSPECTED_AT, 0), LONGEST_TURN)
+        self._turn_ends = now + min(TURN * 2.0 ** max(lives - SUSPECTED_AT, 0), MAX_TURN)
         self._group = {*half}
         for name in half:
             del self._suspects[name]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Protocol
 
-from toolwright.adapters.motor.embedded import MOST_QUEUED, EmbeddedMotor
+from toolwright.adapters.motor.embedded import MAX_QUEUED, EmbeddedMotor
 from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, StoreError
@@ -18,8 +18,8 @@ log = logger("toolwright.motor")
 
 CHECK_INTERVAL = 0.1  # seconds between two checks that the leases are still held
 OTHERS = 60.0  # seconds for which a thread is left to other nodes because this one does not know its agent
-MOST_OTHERS = 5_000  # maximum number of such threads excluded from claims
-MOST_AT_ONCE = 50  # threads leased by one statement
+MAX_OTHERS = 5_000  # maximum number of such threads excluded from claims
+MAX_AT_ONCE = 50  # threads leased by one statement
 NO_HEARTBEAT = "This node of the cluster cannot send a heartbeat at the moment."
 REFUSED = 5.0  # seconds before a rejected process tries to join again
 DUE = 5  # one free slot in this many is reserved for due wake-ups in the journal
@@ -207,12 +207,12 @@ class LeaseMotor(EmbeddedMotor):
         if thread_id in self._queued or thread_id in self._suspects or self._rests(thread_id):
             return
         self._others.pop(thread_id, None)  # woken again, possibly by a cancellation
-        if len(self._requested) < MOST_QUEUED:  # others remain in the journal
+        if len(self._requested) < MAX_QUEUED:  # others remain in the journal
             self._requested[thread_id] = None
             self._stirred.set()
 
     def _leave_to_others(self, thread_id: str, seconds: float = OTHERS) -> None:
-        if thread_id in self._others or len(self._others) < MOST_OTHERS:
+        if thread_id in self._others or len(self._others) < MAX_OTHERS:
             self._others[thread_id] = self._clock.monotonic() + seconds
         else:
             self._excess.add(thread_id)
@@ -286,7 +286,7 @@ class LeaseMotor(EmbeddedMotor):
         """Lease requested threads and due ones."""
         locked = dict[str, None]()  # requested again in the next turn
         while True:
-            room = min(self._concurrency - len(self._running) - len(self._queued), MOST_AT_ONCE)
+            room = min(self._concurrency - len(self._running) - len(self._queued), MAX_AT_ONCE)
             if room <= 0:
                 self._has_more = True
                 self._refuse()

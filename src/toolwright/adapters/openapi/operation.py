@@ -35,7 +35,7 @@ _OWN_HEADERS = frozenset(
     {"accept-encoding", "content-length", "host", "idempotency-key", "transfer-encoding"}
 )
 _MEDIA = re.compile(r"[\w.+*/-]+( *;[\w.+*/ =\"-]*)?", re.ASCII)
-_MOST_ACCEPTED = 10  # content types in a header
+_MAX_ACCEPTED = 10  # content types in a header
 _FORMS: Mapping[str, Kind] = {
     "application/x-www-form-urlencoded": "urlencoded",
     "multipart/form-data": "multipart",
@@ -43,7 +43,7 @@ _FORMS: Mapping[str, Kind] = {
 _PREFERRED: Sequence[Kind] = ("json", "multipart", "urlencoded", "text", "file")
 _COMBINED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "patternProperties", "discriminator"})
 _SAFE = "/:@!&'()*+,;=~-._%?"  # characters kept in paths of a document; `$` would start a placeholder
-_LONGEST = 300  # characters of a variable's description
+_MAX_DESCRIPTION = 300  # characters of a variable's description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def _accepted(operation: Node) -> str:
         if _MEDIA.fullmatch(each)
     ]
     chosen = [each for each in media if _kind(each) == "json"] or media
-    return ", ".join([*dict.fromkeys(chosen)][:_MOST_ACCEPTED])
+    return ", ".join([*dict.fromkeys(chosen)][:_MAX_ACCEPTED])
 
 
 def response_fields(document: Document, operation: Node) -> list[str]:
@@ -553,5 +553,5 @@ def _drop_parameter(config: JSONObject, scheme: Any) -> None:
 def _declare(config: JSONObject, scheme: Any, variable: str, kind: str, otherwise: str) -> None:
     variables = cast("list[JSON]", config["variables"])
     text = " ".join((scheme.description or "").split())
-    description = f"{otherwise}: {shortened(text, _LONGEST)}" if text else f"{otherwise}."
+    description = f"{otherwise}: {shortened(text, _MAX_DESCRIPTION)}" if text else f"{otherwise}."
     variables.append({"name": variable, "type": kind, "required": True, "description": description})

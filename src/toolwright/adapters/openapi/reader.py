@@ -48,7 +48,7 @@ JSONNode: TypeAlias = dict[str, Any] | list[Any]  # JSON under construction
 FETCH_TIMEOUT = 30.0  # seconds
 _ACCEPT = "application/json, application/yaml, application/vnd.oai.openapi, */*;q=0.5"
 _NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?")
-_LONGEST_NUMBER = 400  # characters; longer numbers remain texts
+_MAX_NUMBER = 400  # characters; longer numbers remain texts
 _METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 _EFFECTS: Mapping[str, str] = {
     "GET": "read_only",
@@ -62,7 +62,7 @@ _FLAGS: Mapping[str, str] = {
     "destructive": "destructive",
 }
 _CONVERTER = "convert it to OpenAPI 3, for example with `npx swagger2openapi`"
-_LONGEST_NAME = 64  # characters that every provider accepts
+_MAX_NAME = 64  # characters that every provider accepts
 
 
 def is_url(source: object) -> bool:
@@ -283,7 +283,7 @@ def _resolved(text: str) -> JSON:
         case "false" | "False" | "FALSE":
             return False
         case _:
-            number = _NUMBER.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
+            number = _NUMBER.fullmatch(text) if len(text) <= _MAX_NUMBER else None
             if number is None:
                 return text
             if number[2] is None and number[3] is None:
@@ -427,10 +427,10 @@ class _ApiReader:
     def _name(self, operation: _Operation) -> str:
         whole = f"{self._form.name}_{operation.name}" if self._form.name else operation.name
         plain = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_-]", "_", whole)).strip("_") or "operation"
-        name, number = plain[:_LONGEST_NAME], 2
+        name, number = plain[:_MAX_NAME], 2
         while name in self._used_names:
             mark = f"_{number}"
-            name, number = f"{plain[: _LONGEST_NAME - len(mark)]}{mark}", number + 1
+            name, number = f"{plain[: _MAX_NAME - len(mark)]}{mark}", number + 1
         return name
 
     def _base(self, operation: _Operation) -> str:

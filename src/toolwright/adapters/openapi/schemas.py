@@ -18,7 +18,7 @@ FILE: JSONObject = {
     "format": "binary",
     "description": "The path of a file of this thread.",
 }
-MOST_DEPTH = 60
+MAX_DEPTH = 60
 """Maximum nesting of schemas. A document has at most 64 levels itself, but references can nest without end."""
 
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
@@ -41,7 +41,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _FIELD_DEPTH = (
     6  # maximum length of the paths by which an answer is trimmed; deeper values are kept as a whole
 )
-_MOST_FIELDS = 2_000
+_MAX_FIELDS = 2_000
 
 
 class Refused(Exception):
@@ -142,8 +142,8 @@ class SchemaReader:
         if not isinstance(node, Mapping):
             raise Refused("a schema is neither an object nor true or false")
         self._depth += 1
-        if self._depth > MOST_DEPTH:
-            raise Refused(f"its schemas are nested deeper than {MOST_DEPTH} levels")
+        if self._depth > MAX_DEPTH:
+            raise Refused(f"its schemas are nested deeper than {MAX_DEPTH} levels")
         try:
             return self._object(cast("Mapping[str, Node]", node), extended)
         finally:
@@ -307,7 +307,7 @@ class SchemaReader:
 def field_paths(schema: Node) -> list[tuple[str, ...]]:
     """Return the paths of the fields that a schema declares. Empty if it declares no properties at the top level."""
     paths: dict[tuple[str, ...], None] = {}
-    if not _collect(schema, (), (), paths) or len(paths) > _MOST_FIELDS:
+    if not _collect(schema, (), (), paths) or len(paths) > _MAX_FIELDS:
         return []
     return [*paths]
 

@@ -44,7 +44,7 @@ _SOURCE, _CALL = "<python-input-0>", "__called = {}(*__args)\nawait __called if 
 _WAITS = "type(__called).__name__ == 'coroutine'"
 _FRAMES = 20  # innermost frames of a stack that are shown
 _SETTLE = 0.05  # seconds
-_LONGEST_BEGUN = 65_536  # characters of a line without an end
+_MAX_BEGUN = 65_536  # characters of a line without an end
 _WRITTEN = (
     4  # multiple of the result limit above which results are not serialized and their length is not reported
 )
@@ -266,7 +266,7 @@ class PrintedLines:
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._add(line)
-        if len(self._begun) > _LONGEST_BEGUN:
+        if len(self._begun) > _MAX_BEGUN:
             self.end()
 
     def end(self) -> None:

@@ -35,7 +35,7 @@ THREADS = 64
 CONCURRENT_CALLS = 32
 """Maximum number of calls of host functions whose answers are not written. The process waits before it sends more."""
 _LINES_AT_ONCE = 100  # lines of the process that are read before other tasks have a turn
-MOST_TEXT = 20_000  # characters of a message or stack
+MAX_TEXT = 20_000  # characters of a message or stack
 _KINDS = ("log", "call", "result", "error")
 _WHAT_ELSE = 65_536  # bytes of a line in addition to its value
 
@@ -419,7 +419,7 @@ class Talk:
 
 
 def _text(value: JSON) -> str:
-    return brief(str(value or ""), MOST_TEXT).encode(errors="replace").decode()
+    return brief(str(value or ""), MAX_TEXT).encode(errors="replace").decode()
 
 
 def _well_formed(message: JSONObject) -> bool:

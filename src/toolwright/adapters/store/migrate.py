@@ -11,7 +11,7 @@ from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from toolwright.adapters.store.schema import LEAST
+from toolwright.adapters.store.schema import MIN_REVISION
 from toolwright.adapters.store.sqlite.file import connect
 from toolwright.core.errors import StoreError
 from toolwright.core.text import sentence
@@ -35,7 +35,7 @@ def migrate(connection: Connection) -> None:
         with _ONE_AT_A_TIME:
             command.upgrade(config(connection), "head")
         connection.execute(text("DELETE FROM compatibility"))
-        connection.execute(text("INSERT INTO compatibility (least) VALUES (:least)"), {"least": LEAST})
+        connection.execute(text("INSERT INTO compatibility (least) VALUES (:least)"), {"least": MIN_REVISION})
     except DBAPIError as error:
         raise _failed(error) from error
 

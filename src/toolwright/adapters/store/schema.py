@@ -16,7 +16,7 @@ from toolwright.core.text import sentence
 VERSIONS = Path(__file__).parent / "migrations" / "versions"
 REVISIONS = tuple(sorted(path.name[:4] for path in VERSIONS.glob("0*.py")))  # oldest first
 HEAD = REVISIONS[-1]
-LEAST = "0024"
+MIN_REVISION = "0024"
 """The oldest revision whose code can use a database at `HEAD`.
 
 A migration that only adds to the schema does not change it, so that processes of the previous version continue during

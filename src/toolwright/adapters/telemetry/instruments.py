@@ -19,14 +19,14 @@ from toolwright.core.threads.run import Usage
 
 W3C = TraceContextTextMapPropagator()
 HEADER = "traceparent"
-MOST_WAITING = 10_000  # maximum number of calls whose trace context a process keeps
+MAX_WAITING = 10_000  # maximum number of calls whose trace context a process keeps
 INDENT = "  "
 NAME = "toolwright"
 UNKNOWN = "unknown"
 """Label of unknown tools, regardless of the name used by the model, because metrics of each label are kept forever."""
 OTHER = "other"
-"""Label of agents after the first `MOST_AGENTS`, because agents can be created over HTTP and labels are kept."""
-MOST_AGENTS = 100
+"""Label of agents after the first `MAX_AGENTS`, because agents can be created over HTTP and labels are kept."""
+MAX_AGENTS = 100
 _GAUGES: tuple[tuple[Gauge, str], ...] = (
     ("ready", "1 if this process can serve requests, as /ready answers; otherwise 0."),
     ("pending_calls", "Calls waiting for a result."),
@@ -72,7 +72,7 @@ class WaitingCalls:
     def put(self, call_id: str, traceparent: str | None, agent: str) -> None:
         """Record a waiting call of the agent."""
         self._calls[call_id] = traceparent, agent
-        if len(self._calls) > MOST_WAITING:
+        if len(self._calls) > MAX_WAITING:
             self._calls.popitem(last=False)
 
     def get(self, call_id: str) -> str | None:
@@ -210,7 +210,7 @@ class Metrics:
     def agent(self, name: str) -> str:
         """Return the label of the agent: its name, or `OTHER` if there are too many labels already."""
         if name not in self._agents:
-            if len(self._agents) >= MOST_AGENTS:
+            if len(self._agents) >= MAX_AGENTS:
                 return OTHER
             self._agents.add(name)
         return name

@@ -27,7 +27,7 @@ from toolwright.core.threads.call import Call, CallMove
 from toolwright.core.threads.run import Run
 from toolwright.core.value import changed
 
-LONGEST = 8_000  # characters of arguments or of a result in a span
+MAX_ATTRIBUTE = 8_000  # characters of arguments or of a result in a span
 TOOL_ERROR = "tool_error"
 OUTCOMES = frozenset(
     {"timeout", "cancelled", "interrupted", "invalid_arguments", "unknown_tool", "not_begun", "not_approved"}
@@ -52,7 +52,7 @@ class CallSpan:
             start_time=self._began,
         )
         if instruments.content:
-            self._span.set_attribute("gen_ai.tool.call.arguments", brief(call.arguments, LONGEST))
+            self._span.set_attribute("gen_ai.tool.call.arguments", brief(call.arguments, MAX_ATTRIBUTE))
         self.context = set_span_in_context(self._span, parent)
 
     def end(self, call: Call, outcome: str | None = None) -> None:
@@ -64,7 +64,7 @@ class CallSpan:
             self._fail(result, error_type)
             outcome = outcome or (error_type if error_type in OUTCOMES else "error")
         elif self._instruments.content and "result" in result:
-            self._span.set_attribute("gen_ai.tool.call.result", brief(_text(result["result"]), LONGEST))
+            self._span.set_attribute("gen_ai.tool.call.result", brief(_text(result["result"]), MAX_ATTRIBUTE))
         outcome = outcome or "success"
         self._span.set_attribute("toolwright.call.outcome", outcome)
         self._span.end()
@@ -87,7 +87,11 @@ class CallSpan:
         self._span.set_attribute("error.type", error_type)
         if isinstance(stack, str):
             failure = Failure(type=_type_of(stack), message=error, stack=stack)
-            described = {"type": failure.type, "message": brief(error), "stacktrace": brief(stack, LONGEST)}
+            described = {
+                "type": failure.type,
+                "message": brief(error),
+                "stacktrace": brief(stack, MAX_ATTRIBUTE),
+            }
             self._span.add_event("exception", {f"exception.{key}": text for key, text in described.items()})
             self._report(failure)
 

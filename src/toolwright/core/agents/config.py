@@ -39,9 +39,9 @@ from toolwright.core.agents.model_settings import (
 from toolwright.core.agents.prompt import (
     DEFAULT_CONTEXT,
     EFFORTS,
-    LEAST_TOKENS,
-    MOST_INSTRUCTIONS,
-    MOST_PARALLEL,
+    MAX_INSTRUCTIONS,
+    MAX_PARALLEL,
+    MIN_TOKENS,
     Context,
     Prompt,
 )
@@ -49,7 +49,7 @@ from toolwright.core.env.env import Variable
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
 from toolwright.core.forms import (
     FIELDS,
-    MOST_TOOLS,
+    MAX_TOOLS,
     OBJECT,
     TEXT,
     EnvForm,
@@ -61,19 +61,19 @@ from toolwright.core.forms import (
     kind_of,
 )
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_SYSTEM, MOST_ERRORS, MOST_NAMES
+from toolwright.core.limits import MAX_ERRORS, MAX_ID, MAX_NAME, MAX_NAMES, MAX_SYSTEM
 from toolwright.core.mcp.config import McpForm, read_servers
 from toolwright.core.model import ModelSettings, Reasoning, ToolChoice
 from toolwright.core.schemas.output import Output
 from toolwright.core.text import nearest, sentence
 from toolwright.core.tools.config import EXECUTION_TYPES, read_tool_config, read_variables, too_long
-from toolwright.core.tools.http.url_template import LONGEST
+from toolwright.core.tools.http.url_template import MAX_URL
 from toolwright.core.tools.mcp import McpServer
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import Record, Stored, Value, changed
 
 ErrorDetail: TypeAlias = dict[str, str]
-MOST_STOPS = 100  # maximum number of stop sequences
+MAX_STOPS = 100  # maximum number of stop sequences
 _SETTINGS = {to_camel(name): name for name in (*COMMON, *NATIVE)}
 _FIELDS_ELSEWHERE = {"thinking": "reasoning", "reasoning": "reasoning", "toolChoice": "toolChoice"}
 _OPEN = ", ".join(sorted(map(to_camel, {*OVER_HTTP, *ModelSettings.__struct_fields__} - {"others"})))
@@ -114,7 +114,7 @@ class LoopForm(Form):
     max_steps: Annotated[int, Field(ge=1)] | None = None
     max_seconds: Annotated[float, Field(gt=0, le=1e9)] | None = None
     inbox_preview: bool = False
-    parallel: Annotated[int, Field(ge=1, le=MOST_PARALLEL)] | None = None
+    parallel: Annotated[int, Field(ge=1, le=MAX_PARALLEL)] | None = None
 
 
 class ModelSettingsForm(Form):
@@ -126,7 +126,7 @@ class ModelSettingsForm(Form):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1, lt=2**31)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    stop_sequences: Annotated[list[NonEmptyText], Field(max_length=MOST_STOPS)] | None = None
+    stop_sequences: Annotated[list[NonEmptyText], Field(max_length=MAX_STOPS)] | None = None
     presence_penalty: Annotated[float, Field(ge=-1e9, le=1e9)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-1e9, le=1e9)] | None = None
 
@@ -134,12 +134,12 @@ class ModelSettingsForm(Form):
 class ContextForm(Form):
     """Token limit of the requests, and how older parts of a conversation are shortened."""
 
-    max_tokens: Annotated[int, Field(ge=LEAST_TOKENS, lt=2**31)] | None = None
+    max_tokens: Annotated[int, Field(ge=MIN_TOKENS, lt=2**31)] | None = None
     start_at: Annotated[float, Field(gt=0, lt=1)] = DEFAULT_CONTEXT.start_at
     keep: Annotated[float, Field(gt=0, lt=1, validate_default=True)] = DEFAULT_CONTEXT.keep
     summarize: bool = True
     summarize_with: NonEmptyText | None = None
-    instructions: Annotated[str, Field(max_length=MOST_INSTRUCTIONS)] = ""
+    instructions: Annotated[str, Field(max_length=MAX_INSTRUCTIONS)] = ""
 
     @field_validator("keep")
     @classmethod
@@ -184,9 +184,9 @@ class AgentForm(Form):
     tool_choice: ToolChoice = "auto"
     output: dict[str, JsonValue] | None = None
     context: ContextForm | None = None
-    variables: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MOST_NAMES)
+    variables: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MAX_NAMES)
     loop: LoopForm = Field(default_factory=LoopForm)
-    tools: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MOST_TOOLS)
+    tools: list[JsonValue] = Field(default_factory=list[JsonValue], max_length=MAX_TOOLS)
     mcp: McpForm = Field(default_factory=McpForm)
     toolkits: Names = Field(default_factory=lambda: [*CONFIGURED])
     env: EnvForm = Field(default_factory=dict[str, str | EnvVarForm])
@@ -299,7 +299,7 @@ def _settings(form: ModelSettingsForm | None, errors: list[ErrorDetail], *, trus
     settings: JSONObject = form.model_dump(exclude_none=True)
     for written in form.model_extra or {}:
         value = settings.pop(written, None)
-        error = _setting_error(written, value, trusted=trusted) if len(errors) < MOST_ERRORS else None
+        error = _setting_error(written, value, trusted=trusted) if len(errors) < MAX_ERRORS else None
         if error is not None:
             errors.append({"path": f"modelSettings.{written}", "message": error})
         elif value is not None and written in _SETTINGS:
@@ -347,7 +347,7 @@ LENGTHS: Mapping[str, int] = {
     "model.name": MAX_NAME,
     "context.summarizeWith": MAX_NAME,
     "mcp.servers.*.name": MAX_NAME,
-    "mcp.servers.*.url": LONGEST,
+    "mcp.servers.*.url": MAX_URL,
     "mcp.servers.*.allowedTools.*": MAX_ID,
     "tools.*": MAX_ID,
     "toolkits.*": MAX_NAME,
@@ -370,7 +370,7 @@ def length_errors(config: JSON) -> list[ErrorDetail]:
             errors += [_too_long(f"{path}.{name}", most) for name, most in too_long(entry)]
         elif isinstance(entry, dict) and len(str(entry.get("name"))) > MAX_ID:
             errors.append(_too_long(f"{path}.name", MAX_ID))
-    return errors[:MOST_ERRORS]
+    return errors[:MAX_ERRORS]
 
 
 def _too_long(path: str, most: int) -> ErrorDetail:
@@ -425,7 +425,7 @@ def _tools(
             tool, own = _tool(entry, tools, path, trusted=trusted)
         except InvalidConfiguration as error:
             errors += error.details
-            if len(errors) >= MOST_ERRORS:
+            if len(errors) >= MAX_ERRORS:
                 break
             continue
         if tool.name in names:

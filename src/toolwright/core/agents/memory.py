@@ -22,13 +22,13 @@ from toolwright.core.value import Record, Stored, Value
 
 MAX_BLOCK, MAX_PASSAGE = 16 * 1024, 64 * 1024
 """Maximum size in bytes (UTF-8) of a block's content, and of a passage's content."""
-LONGEST_LABEL, LONGEST_TAG = 100, 100
+MAX_LABEL, MAX_TAG = 100, 100
 """Maximum numbers of characters of a label and of a tag."""
-MOST_BLOCKS, MOST_LINKED, MOST_TAGS = 20, 20, 20
+MAX_BLOCKS, MAX_LINKED, MAX_TAGS = 20, 20, 20
 """Maximum numbers of an agent's blocks, of linked blocks of other agents, and of a passage's tags."""
-CANDIDATES, MOST_FOUND = 100, 20
+CANDIDATES, MAX_FOUND = 100, 20
 """Maximum numbers of candidates to rank (the newest), and of passages in a search result."""
-LONGEST_QUERY, MOST_QUERY_WORDS = 1_000, 16
+MAX_QUERY, MAX_QUERY_WORDS = 1_000, 16
 """Maximum numbers of characters and of words of a query."""
 RANK_OFFSET = 60
 """Constant added to a rank before inversion, so that one first place does not outweigh two good ranks."""
@@ -101,7 +101,7 @@ class PlacedVector(Value):
 def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str) -> None:
     """Check that the agent, which reads these blocks, is allowed to write this block. Raises `InvalidRequest`."""
     check_label(label)
-    _check_length("label", label, LONGEST_LABEL)
+    _check_length("label", label, MAX_LABEL)
     _check_size("content", content, MAX_BLOCK)
     existing = list(blocks)
     own = {block.label for block in existing if block.agent_id == agent_id}
@@ -112,11 +112,11 @@ def check_block(blocks: Iterable[Block], agent_id: str, label: str, content: str
             f"The block {label!r} is shared with you by another agent. Only its owner can change it.",
             [{"path": "label", "message": "is the label of another agent's block"}],
         )
-    if len(own) >= MOST_BLOCKS:
+    if len(own) >= MAX_BLOCKS:
         raise InvalidRequest(
             f"There are {quantity(len(own), 'block')} already, which is the maximum. "
             "Add this to one of them.",
-            [{"path": "label", "message": f"would make more than {MOST_BLOCKS} blocks"}],
+            [{"path": "label", "message": f"would make more than {MAX_BLOCKS} blocks"}],
         )
 
 
@@ -133,11 +133,11 @@ def check_passage(content: str, tags: Sequence[str]) -> None:
     if not content.strip():
         raise invalid_value("content", "is needed")
     _check_size("content", content, MAX_PASSAGE)
-    if len(tags) > MOST_TAGS:
-        raise invalid_value("tags", f"has {quantity(len(tags), 'tag')}; {MOST_TAGS} are allowed")
+    if len(tags) > MAX_TAGS:
+        raise invalid_value("tags", f"has {quantity(len(tags), 'tag')}; {MAX_TAGS} are allowed")
     for n, tag in enumerate(tags):
         _check_name(f"tags.{n}", tag)
-        _check_length(f"tags.{n}", tag, LONGEST_TAG)
+        _check_length(f"tags.{n}", tag, MAX_TAG)
 
 
 def _check_length(where: str, name: str, most: int) -> None:
@@ -170,14 +170,14 @@ class Query(Value):
 
 def read_query(text: str) -> Query:
     """Parse a search text. Raises `InvalidRequest` if it has no keywords, or too many."""
-    if len(text) > LONGEST_QUERY:
-        error = f"has {quantity(len(text), 'character')}; {LONGEST_QUERY} are allowed: give a few words"
+    if len(text) > MAX_QUERY:
+        error = f"has {quantity(len(text), 'character')}; {MAX_QUERY} are allowed: give a few words"
         raise invalid_value("query", error)
     keywords = tuple(folded(text).split())
     if not keywords:
         raise invalid_value("query", "is needed: give a few words")
-    if len(keywords) > MOST_QUERY_WORDS:
-        error = f"has {quantity(len(keywords), 'word')}; {MOST_QUERY_WORDS} are allowed: give fewer"
+    if len(keywords) > MAX_QUERY_WORDS:
+        error = f"has {quantity(len(keywords), 'word')}; {MAX_QUERY_WORDS} are allowed: give fewer"
         raise invalid_value("query", error)
     return Query(keywords=keywords)
 

@@ -16,13 +16,14 @@ from cronsim import CronSim, CronSimError
 from toolwright.core.checks import brief_value, invalid_value
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import NOT_WRITABLE, unwritable
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.text import brief, quantity, sentence
 from toolwright.core.value import Record, Stored, Value, changed
 
 FURTHEST = timedelta(days=3_660)
 """Ten years: a later time is considered a mistake."""
 
-LONGEST_SCHEDULE = 100
+MAX_SCHEDULE = 100
 """Maximum number of characters of a time, a duration or a cron expression."""
 _SECONDS = {
     **dict.fromkeys(("milliseconds", "millisecond", "ms"), 0.001),
@@ -45,11 +46,11 @@ _NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-MOST_GOALS, MOST_MEMORIES, MOST_PLANS = 100, 1_000, 100
+MAX_GOALS, MAX_MEMORIES, MAX_PLANS = 100, 1_000, 100
 """Maximum numbers of goals, memories and plans of an agent."""
-LONGEST_TEXT, LONGEST_NAME = 4_000, 200
+MAX_TEXT = 4_000
 """Maximum numbers of characters of a description, value or instruction, and of a name, key, status or priority."""
-LONGEST_ID = 64
+MAX_ID = 64
 
 
 class Schedule(Value):
@@ -127,7 +128,7 @@ def next_run(cron: str, timezone: str | None, after: datetime) -> datetime:
 def _fields(cron: str) -> str:
     fields = _NICKNAMES.get(cron.strip().lower(), cron)
     count = len(fields.split())
-    if count != 5 or len(fields) > LONGEST_SCHEDULE:
+    if count != 5 or len(fields) > MAX_SCHEDULE:
         raise _invalid(
             "cron",
             "A cron expression must have five fields (minute, hour, day of month, month, day of week), or be one of "
@@ -138,7 +139,7 @@ def _fields(cron: str) -> str:
 
 def _seconds_of(text: str) -> float:
     lowered = text.strip().lower()
-    if len(lowered) > LONGEST_SCHEDULE or _DURATION.fullmatch(lowered) is None:
+    if len(lowered) > MAX_SCHEDULE or _DURATION.fullmatch(lowered) is None:
         raise _invalid(
             "runAfter",
             "runAfter must be a number of milliseconds, or text such as '5 hours' or '1h30m', "
@@ -197,7 +198,7 @@ def _brief_repr(value: object) -> str:
     return brief(repr(value), 200)
 
 
-_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_ID}}}")
+_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID}}}")
 
 
 class Goal(Record):
@@ -331,7 +332,7 @@ def changed_goals(
             created_at=newest + timedelta(microseconds=n + 1),  # so that they stay in order
         )
         new[goal_id] = _goal(f"goals.{n}", change, was)
-    _check_count("goals", MOST_GOALS, {**stored, **new})
+    _check_count("goals", MAX_GOALS, {**stored, **new})
     return new
 
 
@@ -347,9 +348,9 @@ def changed_memories(
     _check_once("key", paths, keys)
     new: dict[str, Memory] = {}
     for n, (key, change) in enumerate(zip(keys, changes, strict=True)):
-        text = _short(f"memories.{n}.value", change.value, LONGEST_TEXT)
+        text = _short(f"memories.{n}.value", change.value, MAX_TEXT)
         new[key] = Memory(agent_id=agent_id, key=key, value=text, updated_at=now)
-    _check_count("memories", MOST_MEMORIES, {**stored, **new})
+    _check_count("memories", MAX_MEMORIES, {**stored, **new})
     return new
 
 
@@ -380,7 +381,7 @@ def changed_plans(
         new[plan_id] = Plan(
             agent_id=agent_id,
             id=plan_id,
-            name=_text(f"{where}.name", change.name, was and was.name, LONGEST_NAME),
+            name=_text(f"{where}.name", change.name, was and was.name, MAX_NAME),
             instruction=_text(f"{where}.instruction", change.instruction, was and was.instruction),
             next_run_at=schedule.next_run_at,
             cron=schedule.cron,
@@ -389,7 +390,7 @@ def changed_plans(
             run_id=run_id or (was and was.run_id),
             created_at=now if was is None else was.created_at,
         )
-    _check_count("plans", MOST_PLANS, {**stored, **new})
+    _check_count("plans", MAX_PLANS, {**stored, **new})
     return new
 
 
@@ -448,9 +449,9 @@ def _ids(noun: str, requested: Sequence[str | None], new_id: Callable[[int], str
 
 def _id(where: str, requested: str) -> str:
     if not isinstance(requested, str) or _ID.fullmatch(requested) is None:  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
-        error = f"must be up to {LONGEST_ID} letters, digits, '-' and '_'"
+        error = f"must be up to {MAX_ID} letters, digits, '-' and '_'"
         raise InvalidRequest(
-            f"An id must be at most {LONGEST_ID} letters, digits, '-' and '_', not {brief(repr(requested), 200)}. "
+            f"An id must be at most {MAX_ID} letters, digits, '-' and '_', not {brief(repr(requested), 200)}. "
             "Leave it out to create a new one.",
             [{"path": where, "message": error}],
         )
@@ -479,7 +480,7 @@ def _check_count(plural: str, most: int, items: Mapping[str, object]) -> None:
         )
 
 
-def _text(where: str, new: str | None, stored: str | None, most: int = LONGEST_TEXT) -> str:
+def _text(where: str, new: str | None, stored: str | None, most: int = MAX_TEXT) -> str:
     """Return the given text, or the stored one if none is given.
 
     Raises `InvalidRequest` if both are missing, or the text is blank or too long.
@@ -491,7 +492,7 @@ def _text(where: str, new: str | None, stored: str | None, most: int = LONGEST_T
     return new
 
 
-def _short(where: str, text: str, most: int = LONGEST_NAME) -> str:
+def _short(where: str, text: str, most: int = MAX_NAME) -> str:
     """Return the text, which can be empty. Raises `InvalidRequest` if it is too long."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise invalid_value(where, f"must be text, not {brief_value(text)}")
@@ -502,7 +503,7 @@ def _short(where: str, text: str, most: int = LONGEST_NAME) -> str:
 
 def _key(where: str, text: str) -> str:
     """Return a memory's key. Raises `InvalidRequest` if a journal could not store it."""
-    key = _text(where, text, None, LONGEST_NAME)
+    key = _text(where, text, None, MAX_NAME)
     if unwritable(key):
         raise invalid_value(where, NOT_WRITABLE)
     return key

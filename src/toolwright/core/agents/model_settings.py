@@ -10,7 +10,7 @@ from toolwright.core.json_value import plain
 from toolwright.core.model import ModelSettings
 from toolwright.core.text import nearest
 
-MOST_TOKENS = 2**31
+MAX_TOKENS = 2**31
 MAX_SECONDS = 86_400
 MAX_SETTING_NAME = 64  # characters of a value of an agent that is configured over HTTP
 _ELSEWHERE = {
@@ -147,12 +147,12 @@ _OBJECT = ("", _is_any)
 COMMON: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "temperature": ("a number from 0", _number(0, 1e9)),
     "top_p": ("a number from 0 to 1", _number(0, 1)),
-    "max_tokens": ("a whole number from 1", whole_number(1, MOST_TOKENS)),
+    "max_tokens": ("a whole number from 1", whole_number(1, MAX_TOKENS)),
     "seed": ("a whole number", whole_number(-(2**63), 2**63)),
     "stop_sequences": ("a list of texts", _is_texts),
     "presence_penalty": ("a number", _number(-1e9, 1e9)),
     "frequency_penalty": ("a number", _number(-1e9, 1e9)),
-    "top_k": ("a whole number from 1", whole_number(1, MOST_TOKENS)),
+    "top_k": ("a whole number from 1", whole_number(1, MAX_TOKENS)),
     "timeout": _SECONDS,
     "request_timeout": _SECONDS,
     "first_event_timeout": _SECONDS,

@@ -7,7 +7,7 @@ from typing import TypeAlias, cast, get_args
 
 from pydantic import BaseModel
 
-from toolwright.core.agents.model_settings import MOST_TOKENS, declared_settings, whole_number
+from toolwright.core.agents.model_settings import MAX_TOKENS, declared_settings, whole_number
 from toolwright.core.arguments.signature import Handler, read_required
 from toolwright.core.arguments.validator import ArgumentValidator
 from toolwright.core.checks import (
@@ -29,10 +29,10 @@ from toolwright.core.schemas.output import Output
 from toolwright.core.tools.relations import AgentTool, SubagentToolConfig, SubpromptConfig
 from toolwright.core.tools.tool import Tool, as_tools
 
-MOST_PARALLEL = 100  # maximum number of calls of one answer that run at once
-LEAST_TOKENS = 1_000
+MAX_PARALLEL = 100  # maximum number of calls of one answer that run at once
+MIN_TOKENS = 1_000
 ANSWER_TOKENS = 16_384  # reserved for an answer if the model settings do not limit it
-MOST_INSTRUCTIONS = 20_000  # characters
+MAX_INSTRUCTIONS = 20_000  # characters
 _CONTEXT_HINTS = {
     "max_messages": "A context is counted in tokens: give max_tokens=.",
     "tokens": "Give max_tokens=.",
@@ -42,9 +42,9 @@ _CONTEXT_HINTS = {
 
 def check_parallel(subject: str, parallel: object) -> None:
     """Raise `DefinitionError` unless the value is None or a valid number of concurrent calls."""
-    if parallel is not None and not whole_number(1, MOST_PARALLEL + 1)(parallel):
+    if parallel is not None and not whole_number(1, MAX_PARALLEL + 1)(parallel):
         raise DefinitionError(
-            f"{subject}: parallel must be a number of calls from 1 to {MOST_PARALLEL}, not {brief_value(parallel)}."
+            f"{subject}: parallel must be a number of calls from 1 to {MAX_PARALLEL}, not {brief_value(parallel)}."
         )
 
 
@@ -82,9 +82,9 @@ class Context:
 
     def __post_init__(self) -> None:
         most = self.max_tokens
-        if most is not None and not whole_number(LEAST_TOKENS, MOST_TOKENS)(most):
+        if most is not None and not whole_number(MIN_TOKENS, MAX_TOKENS)(most):
             raise DefinitionError(
-                f"Context: max_tokens must be a number of tokens from {LEAST_TOKENS} to {MOST_TOKENS - 1}, not "
+                f"Context: max_tokens must be a number of tokens from {MIN_TOKENS} to {MAX_TOKENS - 1}, not "
                 f"{brief_value(most)}."
             )
         for name in ("start_at", "keep"):
@@ -100,8 +100,8 @@ class Context:
         check_kind("Context: summarize", self.summarize, bool, "true or false")
         check_model("Context: summarize_with", self.summarize_with, SMALL_MODEL)
         check_kind("Context: instructions", self.instructions, str, "text")
-        if len(self.instructions) > MOST_INSTRUCTIONS:
-            raise DefinitionError(f"Context: instructions must have at most {MOST_INSTRUCTIONS} characters.")
+        if len(self.instructions) > MAX_INSTRUCTIONS:
+            raise DefinitionError(f"Context: instructions must have at most {MAX_INSTRUCTIONS} characters.")
 
     def budget(self, window: int | None, answer: int | None) -> int | None:
         """Return the maximum number of tokens of a request, or None for no limit.

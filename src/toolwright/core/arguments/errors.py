@@ -11,15 +11,15 @@ from pydantic_core import ErrorDetails
 
 from toolwright.core.forms import ARGUMENTS, LIMITS, form_error, is_of_another_form, limit_error
 from toolwright.core.json_value import JSON, Path, dumps_unescaped, spell
-from toolwright.core.limits import MOST_ERRORS
+from toolwright.core.limits import MAX_ERRORS
 from toolwright.core.text import brief
 
 Kind = jsonschema_rs.ValidationErrorKind
 Branch: TypeAlias = list[jsonschema_rs.ValidationError]
 OUT_OF_RANGE = "is out of the range of numbers"
 _MAX_SHOWN = 300
-_LONGEST_SENT = 60  # characters of a sent value that an error quotes
-_MOST_WAYS = 5
+_MAX_SENT = 60  # characters of a sent value that an error quotes
+_MAX_WAYS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ def invalid_text(errors: Sequence[FieldError]) -> str:
 def join_errors(errors: Iterable[FieldError]) -> str:
     """Return the errors on one line, without duplicates, and the number of omitted errors."""
     unique = [*dict.fromkeys(errors)]
-    more = f"; and {len(unique) - MOST_ERRORS} more" if len(unique) > MOST_ERRORS else ""
-    return f"{'; '.join(brief(str(error)) for error in unique[:MOST_ERRORS])}{more}"
+    more = f"; and {len(unique) - MAX_ERRORS} more" if len(unique) > MAX_ERRORS else ""
+    return f"{'; '.join(brief(str(error)) for error in unique[:MAX_ERRORS])}{more}"
 
 
 def details_of(errors: Iterable[FieldError]) -> list[dict[str, str]]:
     """Return the errors as details of a rejected request."""
-    return [{"path": spell(each.path), "message": each.text} for each in islice(errors, MOST_ERRORS)]
+    return [{"path": spell(each.path), "message": each.text} for each in islice(errors, MAX_ERRORS)]
 
 
 def within(errors: Iterable[FieldError], *steps: str | int) -> list[FieldError]:
@@ -187,7 +187,7 @@ def _sent(value: JSON, branches: list[Branch]) -> str:
     """Return the value that was sent, if constants of its type are expected; otherwise its type."""
     constants = [each for branch in branches for error in branch for each in _constants(error)]
     written = dumps_unescaped(value) if isinstance(value, str | int | float) else ""
-    is_quoted = 0 < len(written) <= _LONGEST_SENT and any(type(each) is type(value) for each in constants)
+    is_quoted = 0 < len(written) <= _MAX_SENT and any(type(each) is type(value) for each in constants)
     return written if is_quoted else type_name(value)
 
 
@@ -215,9 +215,9 @@ def _shared_errors(branches: list[tuple[FieldError, ...]], depth: int) -> str:
     """Return the errors of several branches that are equally close, with paths relative to the union."""
     texts = [
         f"({'; '.join(str(FieldError(error.path[depth:], error.text)) for error in branch)})"
-        for branch in branches[:_MOST_WAYS]
+        for branch in branches[:_MAX_WAYS]
     ]
-    more = f" or {len(branches) - _MOST_WAYS} more" if len(branches) > _MOST_WAYS else ""
+    more = f" or {len(branches) - _MAX_WAYS} more" if len(branches) > _MAX_WAYS else ""
     return f"{' or '.join(texts)}{more}"
 
 

@@ -19,7 +19,7 @@ _VALUES = frozenset({"const", "enum", "default", "examples"})  # keywords whose 
 _NEGATED = frozenset({"not", "if"})
 _OTHER_NAMES = ("additionalProperties", "unevaluatedProperties")
 _HYPHEN = re.compile(r"(\\[dDsSwW])-(?!\])")  # `[\w-.]` is valid in JavaScript: the hyphen stands for itself
-_MOST_NAMED, _LONGEST_NAMED = 3, 200  # patterns that a warning names, and characters of each
+_MAX_NAMED, _MAX_PATTERN = 3, 200  # patterns that a warning names, and characters of each
 _UNREAD: ContextVar[list[str] | None] = ContextVar("unread_patterns", default=None)
 log = logging.getLogger("toolwright.tools")
 
@@ -40,8 +40,8 @@ def warn_of_patterns(source: str) -> Generator[None]:
     finally:
         _UNREAD.reset(token)
         if found:
-            named = [brief(repr(each), _LONGEST_NAMED) for each in found[:_MOST_NAMED]]
-            more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
+            named = [brief(repr(each), _MAX_PATTERN) for each in found[:_MAX_NAMED]]
+            more = [f"{len(found) - _MAX_NAMED} more"] if len(found) > _MAX_NAMED else []
             log.warning(
                 "%s: values are not validated by %s that cannot be read: %s.",
                 source, quantity(len(found), "pattern"), ", ".join([*named, *more]),

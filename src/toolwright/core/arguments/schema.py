@@ -19,14 +19,14 @@ from toolwright.core.json_value import JSON, JSONObject, Path, has_more_values, 
 from toolwright.core.limits import MAX_NESTING
 from toolwright.core.text import brief, sentence
 
-_MOST_WHY = 500  # maximum characters of a reason
-_MOST_PLACE = 200  # maximum characters of a path, or of a name
+_MAX_WHY = 500  # maximum characters of a reason
+_MAX_PLACE = 200  # maximum characters of a path, or of a name
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
-MOST_AT_ONCE = 10_000
+MAX_AT_ONCE = 10_000
 """Maximum number of subschemas that validate one and the same value."""
-MOST_VISITS = 1_000_000
+MAX_VISITS = 1_000_000
 """Maximum number of visits of one validation: less than a tenth of a second."""
-MOST_ERROR_VISITS = 10_000
+MAX_ERROR_VISITS = 10_000
 """Maximum number of visits for which all errors are collected, which costs a hundred times more than a validation."""
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _CONDITIONS = ("not", "if", "then", "else")
@@ -47,8 +47,8 @@ class InvalidSchema(Exception):
 
     def __init__(self, path: Path, why: str) -> None:
         self.path = path
-        self.why = brief(why, _MOST_WHY).rstrip(".")
-        place = brief(spell(path), _MOST_PLACE)
+        self.why = brief(why, _MAX_WHY).rstrip(".")
+        place = brief(spell(path), _MAX_PLACE)
         super().__init__(f"{place}: {self.why}" if place else self.why)
 
 
@@ -79,7 +79,7 @@ def compile_schema(schema: JSONObject, name: str) -> CompiledSchema:
 
     `name` is the tool's name for the error message, which contains the path. Formats are validated too.
     """
-    quoted = brief(repr(name), _MOST_PLACE)
+    quoted = brief(repr(name), _MAX_PLACE)
     try:
         return _compiled(schema, f"Tool {quoted}", formats=True)
     except InvalidSchema as error:
@@ -141,9 +141,9 @@ def _check_weight(compiled: CompiledSchema) -> None:
         most = compiled.weight.most_at_once
     except UnknownReference as error:
         raise InvalidSchema((), str(error)) from error
-    if most > MOST_AT_ONCE:
+    if most > MAX_AT_ONCE:
         why = (
-            f"more than {MOST_AT_ONCE} of its subschemas, counted through references, validate the same value"
+            f"more than {MAX_AT_ONCE} of its subschemas, counted through references, validate the same value"
         )
         raise InvalidSchema((), f"{why}: remove alternatives")
 

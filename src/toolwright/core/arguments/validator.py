@@ -19,8 +19,8 @@ from toolwright.core.arguments.errors import (
 )
 from toolwright.core.arguments.lenient import convert
 from toolwright.core.arguments.schema import (
-    MOST_ERROR_VISITS,
-    MOST_VISITS,
+    MAX_ERROR_VISITS,
+    MAX_VISITS,
     CompiledSchema,
     Subschema,
     Subschemas,
@@ -32,13 +32,13 @@ from toolwright.core.arguments.schema import (
 from toolwright.core.errors import InvalidJSON
 from toolwright.core.json_text import NotJson, TooManyValues, ValueCount, parse_json
 from toolwright.core.json_value import JSON, JSONObject, Path, dumps, has_more_values, plain
-from toolwright.core.limits import MAX_JSON_VALUES, MAX_NESTING, MOST_ERRORS
+from toolwright.core.limits import MAX_ERRORS, MAX_JSON_VALUES, MAX_NESTING
 
 _LEVELS = 6
 """Levels of a value that are checked where the schema does not constrain it; deeper values are checked in Python."""
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """Levels of a schema that are followed; together with `_LEVELS` far less than `MAX_NESTING`."""
-_MOST_PARTS = 2_000
+_MAX_PARTS = 2_000
 """Maximum number of schema parts examined, counting a referenced part each time; a larger schema has no check."""
 _ELSEWHERE = ("$ref", "anyOf", "oneOf")
 _ANYTHING: JSONObject = {}
@@ -46,7 +46,7 @@ _OTHERS: list[JSON] = ["null", "string", "boolean", "array", "object"]
 _ANY_FLOAT, _NO_FLOAT = "any-float", "no-float"
 EXACT = 1_000
 """Maximum number of JSON values for which all errors of arguments are reported."""
-_LARGEST = 10**308
+_MAX_FLOAT = 10**308
 """Largest integer that fits into a float."""
 
 
@@ -230,14 +230,14 @@ class _Compiler:
 
     def __init__(self, subschemas: Subschemas) -> None:
         self._subschemas = subschemas
-        self._parts = _MOST_PARTS
+        self._parts = _MAX_PARTS
 
     def at(self, schema: JSON, level: int) -> JSONObject:
         """Return the check of one position, at that depth."""
         self._count()
         if schema is False:
             return _ANYTHING  # no value is accepted here
-        if not isinstance(schema, dict) or level >= _DEEPEST:
+        if not isinstance(schema, dict) or level >= _MAX_DEPTH:
             return self._any(schema)
         kind = schema.get("type")
         if any(name in schema for name in _ELSEWHERE):
@@ -313,26 +313,26 @@ def validation_errors(compiled: CompiledSchema, value: JSON) -> list[FieldError]
     For large values only errors in the first items are returned, and for a heavy schema only those that are not within
     alternatives.
     """
-    if compiled.weight.exceeds(value, MOST_VISITS):
+    if compiled.weight.exceeds(value, MAX_VISITS):
         return [_TOO_HEAVY]
     if compiled.is_valid(value):
         return []
-    if not has_more_values(value, EXACT) and not compiled.weight.exceeds(value, MOST_ERROR_VISITS):
+    if not has_more_values(value, EXACT) and not compiled.weight.exceeds(value, MAX_ERROR_VISITS):
         return field_errors(compiled.iter_errors(value))
     cut = _first_items(value)
-    if compiled.weight.exceeds(cut, MOST_ERROR_VISITS):
-        return _outer_errors(Subschemas(compiled.schema), value)[:MOST_ERRORS]
+    if compiled.weight.exceeds(cut, MAX_ERROR_VISITS):
+        return _outer_errors(Subschemas(compiled.schema), value)[:MAX_ERRORS]
     errors = [error for error in compiled.iter_errors(cut) if not _is_missing_by_cut(error, value, cut)]
-    return field_errors(errors)[:MOST_ERRORS] or [_AFTER_CUT]
+    return field_errors(errors)[:MAX_ERRORS] or [_AFTER_CUT]
 
 
 _TOO_HEAVY = FieldError(
     (),
-    f"take more than {MOST_VISITS} steps to validate, because the schema has alternatives within alternatives: "
+    f"take more than {MAX_VISITS} steps to validate, because the schema has alternatives within alternatives: "
     "send fewer or less nested values",
 )
 _AFTER_CUT = FieldError(
-    (), f"fits the schema in the first {MOST_ERRORS} items of its lists and objects, but not in what follows"
+    (), f"fits the schema in the first {MAX_ERRORS} items of its lists and objects, but not in what follows"
 )
 
 
@@ -340,7 +340,7 @@ def _outer_errors(subschemas: Subschemas, value: JSON) -> list[FieldError]:
     """Return the deepest invalid positions that are reached without choosing among alternatives."""
     errors: list[FieldError] = []
     waiting: list[tuple[JSON, Subschema, Path]] = [(value, (subschemas.root, "#"), ())]
-    while waiting and len(errors) < MOST_ERRORS:
+    while waiting and len(errors) < MAX_ERRORS:
         part, place, path = waiting.pop()
         place = subschemas.followed(place)
         invalid = [
@@ -360,18 +360,18 @@ def _parts(value: JSON, place: Subschema) -> Iterator[tuple[str | int, JSON, Sub
     """Yield the first parts of a value, each with the schema of its position."""
     schema, pointer = place
     if isinstance(schema, dict) and isinstance(value, dict):
-        for name, item in islice(value.items(), MOST_ERRORS):
+        for name, item in islice(value.items(), MAX_ERRORS):
             yield name, item, property_of(schema, pointer, name)
     elif isinstance(schema, dict) and isinstance(value, list):
-        for index, item in enumerate(value[:MOST_ERRORS]):
+        for index, item in enumerate(value[:MAX_ERRORS]):
             yield index, item, item_of(schema, pointer, index)
 
 
 def _first_items(value: JSON) -> JSON:
     if isinstance(value, dict):
-        return {name: _first_items(part) for name, part in islice(value.items(), MOST_ERRORS)}
+        return {name: _first_items(part) for name, part in islice(value.items(), MAX_ERRORS)}
     if isinstance(value, list):
-        return [_first_items(part) for part in value[:MOST_ERRORS]]
+        return [_first_items(part) for part in value[:MAX_ERRORS]]
     return value
 
 
@@ -519,8 +519,8 @@ class ArgumentValidator:
         if self._takes_nothing:
             return
         weight = self.compile().weight
-        self._light = int(MOST_VISITS // weight.visits_per_value)
-        if weight.exceeds(arguments, MOST_VISITS):
+        self._light = int(MAX_VISITS // weight.visits_per_value)
+        if weight.exceeds(arguments, MAX_VISITS):
             raise InvalidArguments([_TOO_HEAVY])
 
     def _compile_and_validate(self, arguments: JSONObject) -> bool:
@@ -545,7 +545,7 @@ def _inspect(value: JSON, path: Path, depth: int) -> bool:
             raise InvalidArguments([FieldError(path, OUT_OF_RANGE)])
         return value.is_integer()
     if isinstance(value, int):
-        return not -_LARGEST <= value <= _LARGEST
+        return not -_MAX_FLOAT <= value <= _MAX_FLOAT
     if value is None or isinstance(value, str):
         return False
     if depth >= MAX_NESTING:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from toolwright.core.checks import brief_value, check_kind, check_list
 from toolwright.core.errors import DefinitionError, InvalidRequest
 from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, unwritable
-from toolwright.core.limits import MOST_NAMES
+from toolwright.core.limits import MAX_NAME, MAX_NAMES
 from toolwright.core.text import brief, sentence
 from toolwright.core.value import Record, Stored, Value
 
@@ -24,8 +24,7 @@ EnvInput: TypeAlias = "Mapping[str, EnvVar | str | Mapping[str, JSON] | None]"
 Text without a type has the declared type, or is a secret.
 """
 
-LONGEST_NAME = 200  # characters
-LONGEST_VALUE = 64 * 1024  # characters
+MAX_VALUE = 64 * 1024  # characters
 
 
 class EnvVar(Value):
@@ -100,8 +99,8 @@ def read_env(
         return {}
     if not isinstance(env, Mapping):
         raise _invalid_value(path, "must be an object of names and values")
-    if len(env) > MOST_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
-        raise _invalid_value(path, f"must have at most {MOST_NAMES} names")
+    if len(env) > MAX_NAMES:  # pyright: ignore[reportUnknownArgumentType]  # user input
+        raise _invalid_value(path, f"must have at most {MAX_NAMES} names")
     return {
         checked_name(name, path): _read(each, f"{path}.{name}", lambda name=name: type_of(name))
         for name, each in cast("EnvInput", env).items()
@@ -118,9 +117,9 @@ def stored_only(variables: Mapping[str, EnvVar | None], path: str = "env") -> di
 
 def name_error(name: object) -> str | None:
     """Return the reason why a name is invalid, as text to follow "the name", or None if it is valid."""
-    if isinstance(name, str) and name.strip() and len(name) <= LONGEST_NAME and name.isprintable():
+    if isinstance(name, str) and name.strip() and len(name) <= MAX_NAME and name.isprintable():
         return None
-    return f"{brief(repr(name), 60)}: a name is printable, of 1 to {LONGEST_NAME} characters"
+    return f"{brief(repr(name), 60)}: a name is printable, of 1 to {MAX_NAME} characters"
 
 
 def checked_name(name: str, path: str = "env") -> str:
@@ -150,8 +149,8 @@ def _read(raw: object, path: str, type_of: Callable[[], EnvType]) -> EnvVar | No
 def _value(text: object, path: str) -> str:
     if not isinstance(text, str):
         raise _invalid_value(path, "must be text")
-    if len(text) > LONGEST_VALUE:
-        raise _invalid_value(path, f"must have at most {LONGEST_VALUE} characters")
+    if len(text) > MAX_VALUE:
+        raise _invalid_value(path, f"must have at most {MAX_VALUE} characters")
     if not _writes(text):
         raise _invalid_value(path, NOT_WRITABLE)
     return text

@@ -16,9 +16,9 @@ from toolwright.core.env.redact import Redactor
 from toolwright.core.errors import ServerFailed, ToolwrightError
 from toolwright.core.text import brief, error_text, escaped, sentence, spelled_out
 
-MOST_LOGGED = 20_000
+MAX_LOGGED = 20_000
 """Maximum characters of a line, and of a traceback, which ends with the exception's message."""
-MOST_TOLD = 10_000  # distinct messages that are logged once per process
+MAX_TOLD = 10_000  # distinct messages that are logged once per process
 _told: set[tuple[object, ...]] = set()
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ _FORMATTER = logging.Formatter()
 
 def is_first(*what: object) -> bool:
     """Return whether this is the process's first call with these values, for warnings that are logged once."""
-    if what in _told or len(_told) >= MOST_TOLD:
+    if what in _told or len(_told) >= MAX_TOLD:
         return False
     _told.add(what)
     return True
@@ -101,8 +101,8 @@ class WithoutSecrets(logging.Filter):
             text = _FORMATTER.formatException(record.exc_info)
             if redactor:
                 text, record.exc_info = redactor.text(text), None
-            if redactor or len(text) > MOST_LOGGED:  # otherwise left to the handler's own format
-                record.exc_text = brief(text, MOST_LOGGED)
+            if redactor or len(text) > MAX_LOGGED:  # otherwise left to the handler's own format
+                record.exc_text = brief(text, MAX_LOGGED)
         return True
 
 
@@ -158,7 +158,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - named by the standard library
         """Return the line, without a traceback."""
-        record.message = spelled_out(brief(record.message, MOST_LOGGED))
+        record.message = spelled_out(brief(record.message, MAX_LOGGED))
         ids = log_ids()
         values = [ids[name] for name in ("runId", "callId") if name in ids]
         context = ", ".join([each for each in values if each not in record.message])
@@ -178,7 +178,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
             "logger": record.name,
-            "message": brief(record.getMessage(), MOST_LOGGED),
+            "message": brief(record.getMessage(), MAX_LOGGED),
             **log_ids(),
         }
         exception = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else None)

@@ -19,7 +19,7 @@ from toolwright.core.imports import own
 from toolwright.core.imports.anthropic import from_anthropic
 from toolwright.core.imports.message import (
     MAX_IMPORTED,
-    MOST_IMPORTED,
+    MAX_IMPORTED_TEXT,
     ImportedMessage,
     numbered,
     refuse,
@@ -85,14 +85,14 @@ def opened(messages: object) -> Iterator[JSON]:
     for place, each in enumerate(given):
         message = _opened(each, place)
         size += characters(message)
-        if size > MAX_IMPORTED:
-            refuse("messages", f"must have at most {MAX_IMPORTED} characters together")
+        if size > MAX_IMPORTED_TEXT:
+            refuse("messages", f"must have at most {MAX_IMPORTED_TEXT} characters together")
         yield message
 
 
 def _check_count(count: int) -> None:
-    if count > MOST_IMPORTED:
-        limit = quantity(MOST_IMPORTED, "message")
+    if count > MAX_IMPORTED:
+        limit = quantity(MAX_IMPORTED, "message")
         refuse("messages", f"must be at most {limit} with the results of all calls, not {count}")
 
 

@@ -13,9 +13,9 @@ from toolwright.core.results import Attachment, unchecked
 from toolwright.core.text import clean_text
 from toolwright.core.value import Value
 
-MOST_IMPORTED = 10_000
+MAX_IMPORTED = 10_000
 """Maximum number of messages of an imported conversation, results of its calls included."""
-MAX_IMPORTED = 64 * 1024 * 1024
+MAX_IMPORTED_TEXT = 64 * 1024 * 1024
 """Maximum number of characters of an imported conversation."""
 
 SYSTEM = ("system", "developer")

@@ -27,7 +27,7 @@ from toolwright.core.journal.reads import (
 )
 from toolwright.core.journal.rows import Above, Below, Not, OneOf, UpTo
 from toolwright.core.journal.units import Committed, Conflict, Node, Unit
-from toolwright.core.limits import ALL_ROWS, LONGEST_DELAY
+from toolwright.core.limits import ALL_ROWS, MAX_DELAY
 from toolwright.core.ports import Clock
 from toolwright.core.spaces import Entity
 from toolwright.core.text import quantity
@@ -373,7 +373,7 @@ class Store(ABC):
     async def close(self) -> None: ...
 
 
-UNSEEN = 2 * LONGEST_DELAY  # seconds without a failure after which an outage counts as ended
+UNSEEN = 2 * MAX_DELAY  # seconds without a failure after which an outage counts as ended
 
 log = logger("toolwright.journal")
 

@@ -8,7 +8,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError, InvalidConfiguration
-from toolwright.core.forms import MOST_TOOLS, Form, NonEmptyText, form_error
+from toolwright.core.forms import MAX_TOOLS, Form, NonEmptyText, form_error
 from toolwright.core.json_value import NOT_ONE_LINE, one_line
 from toolwright.core.text import sentence
 from toolwright.core.tools.approval import Approval
@@ -16,10 +16,10 @@ from toolwright.core.tools.http.execution import execution_errors
 from toolwright.core.tools.http.url_template import InvalidTemplate, read_header, read_url
 from toolwright.core.tools.mcp import McpServer, McpToolOptions, Revision
 
-MOST_SERVERS = 1_000
-MOST_ARGS = 1_000
-LONGEST_TIMEOUT = 10**12  # ms
-Milliseconds: TypeAlias = Annotated[int, Field(gt=0, le=LONGEST_TIMEOUT)]
+MAX_SERVERS = 1_000
+MAX_ARGS = 1_000
+MAX_TIMEOUT = 10**12  # ms
+Milliseconds: TypeAlias = Annotated[int, Field(gt=0, le=MAX_TIMEOUT)]
 ErrorDetail: TypeAlias = dict[str, str]
 _OF_CODE = "is only taken from files and code: the process would run on the server"
 
@@ -52,13 +52,13 @@ class McpServerForm(Form):
     transport: Literal["http", "sse", "stdio"] | None = None
     headers: Annotated[dict[str, str], Field(max_length=100)] = Field(default_factory=dict[str, str])
     command: NonEmptyText | None = None
-    args: Annotated[list[str], Field(max_length=MOST_ARGS)] = Field(default_factory=list[str])
-    env: Annotated[dict[str, str], Field(max_length=MOST_ARGS)] = Field(default_factory=dict[str, str])
+    args: Annotated[list[str], Field(max_length=MAX_ARGS)] = Field(default_factory=list[str])
+    env: Annotated[dict[str, str], Field(max_length=MAX_ARGS)] = Field(default_factory=dict[str, str])
     revision: Revision | None = None
-    allowed_tools: Annotated[list[NonEmptyText], Field(max_length=MOST_TOOLS)] | None = None
+    allowed_tools: Annotated[list[NonEmptyText], Field(max_length=MAX_TOOLS)] | None = None
     visible: bool = False
     timeout: Milliseconds | None = None
-    tools: Annotated[dict[str, McpToolForm], Field(max_length=MOST_TOOLS)] = Field(
+    tools: Annotated[dict[str, McpToolForm], Field(max_length=MAX_TOOLS)] = Field(
         default_factory=dict[str, McpToolForm]
     )
     sampling: bool = False
@@ -76,7 +76,7 @@ class McpServerForm(Form):
 class McpForm(Form):
     """The servers of an agent or an app: configurations, and names of the app's servers."""
 
-    servers: Annotated[list[Any], Field(max_length=MOST_SERVERS)] = Field(default_factory=list[Any])
+    servers: Annotated[list[Any], Field(max_length=MAX_SERVERS)] = Field(default_factory=list[Any])
 
 
 def read_servers(entries: Iterable[object], path: str, *, trusted: bool) -> list[McpServer | str]:

@@ -25,27 +25,27 @@ from toolwright.core.tools.mcp import McpCall, McpServer
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import Value, changed
 
-MOST_LISTED = 1_000
+MAX_LISTED = 1_000
 """Maximum number of a server's tools for an agent; if there are more, tools named in `allowedTools` are selected."""
-MOST_DESCRIPTION = 10_000
+MAX_DESCRIPTION = 10_000
 """Maximum number of characters of a tool's description, which a model reads at every step; the rest is left out."""
-MOST_LISTED_TEXT = 2 * 1024 * 1024
+MAX_LISTED_TEXT = 2 * 1024 * 1024
 """Maximum number of characters of the descriptions and schemas of a server's tools; further tools are left out."""
 _TOO_MUCH_TEXT = (
-    f"The server's tools have more than {MOST_LISTED_TEXT} characters: name those to use in allowedTools."
+    f"The server's tools have more than {MAX_LISTED_TEXT} characters: name those to use in allowedTools."
 )
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
 SHARE = 4
 """One in so many tokens of a request to a model is the most that the definitions of all servers' tools take."""
-LEAST_DESCRIPTION = 200
+MIN_DESCRIPTION = 200
 """Characters to which the descriptions are shortened before tools are left out."""
 _CHARACTERS = 4  # of a token
-MOST_ERRORS = 20  # reported for one list
-MOST_ARGUMENTS = 100  # of a prompt
-MOST_URI = 4_000  # characters of a resource's URI
-MOST_INSTRUCTIONS = 2_000  # characters of one server's instructions
+MAX_ERRORS = 20  # reported for one list
+MAX_ARGUMENTS = 100  # of a prompt
+MAX_URI = 4_000  # characters of a resource's URI
+MAX_INSTRUCTIONS = 2_000  # characters of one server's instructions
 
 Status: TypeAlias = Literal["connecting", "ready", "down"]
 
@@ -98,15 +98,15 @@ class McpPrompts(Value):
 
 
 def read_prompts(listed: Sequence[JSON]) -> McpPrompts:
-    """Return the listed prompts, at most `MOST_LISTED`."""
+    """Return the listed prompts, at most `MAX_LISTED`."""
     prompts: dict[str, McpPrompt] = {}
     errors: list[ListingError] = []
     for entry in listed:
         prompt = _prompt(entry)
         if prompt is None or prompt.name in prompts:
             errors = [ListingError(message="A prompt has no name on one line, or one that is listed before.")]
-        elif len(prompts) == MOST_LISTED:
-            errors = [ListingError(message=f"The server lists more than {MOST_LISTED} prompts.")]
+        elif len(prompts) == MAX_LISTED:
+            errors = [ListingError(message=f"The server lists more than {MAX_LISTED} prompts.")]
             break
         else:
             prompts[prompt.name] = prompt
@@ -120,7 +120,7 @@ def _prompt(entry: JSON) -> McpPrompt | None:
     listed = entry.get("arguments")
     arguments = [
         McpPromptArgument(name=argument, description=_described(each), required=each.get("required") is True)
-        for each in (listed if isinstance(listed, list) else [])[:MOST_ARGUMENTS]
+        for each in (listed if isinstance(listed, list) else [])[:MAX_ARGUMENTS]
         if isinstance(each, dict) and (argument := _name(each)) is not None
     ]
     return McpPrompt(name=name, description=_described(entry), arguments=tuple(arguments))
@@ -141,7 +141,7 @@ def _is_name(name: str) -> bool:
 def _described(entry: Mapping[str, JSON]) -> str | None:
     for text in (entry.get("description"), entry.get("title")):
         if isinstance(text, str) and text.strip():
-            return text[:MOST_DESCRIPTION]
+            return text[:MAX_DESCRIPTION]
     return None
 
 
@@ -158,7 +158,7 @@ def _read_listed(
 ) -> tuple[tuple[Tool, ...], tuple[ListingError, ...]]:
     tools: dict[str, Tool] = {}
     errors: list[ListingError] = []
-    count, room = 0, MOST_LISTED_TEXT
+    count, room = 0, MAX_LISTED_TEXT
     for entry in listed:
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(entry, dict) or not isinstance(name, str):
@@ -167,7 +167,7 @@ def _read_listed(
         if not server.allows(name):
             continue
         count += 1
-        if len(tools) >= MOST_LISTED:
+        if len(tools) >= MAX_LISTED:
             continue  # but counted, for the error about omitted tools
         shown = brief(name, 60)
         if name in tools:
@@ -186,11 +186,11 @@ def _read_listed(
         if ignored is not None:
             message = sentence(f"Its outputSchema is ignored: {ignored}")
             errors.append(ListingError(message=message, tool=shown))
-        if isinstance(said := entry.get("description"), str) and len(said) > MOST_DESCRIPTION:
-            message = f"Of its description of {len(said)} characters the first {MOST_DESCRIPTION} are used."
+        if isinstance(said := entry.get("description"), str) and len(said) > MAX_DESCRIPTION:
+            message = f"Of its description of {len(said)} characters the first {MAX_DESCRIPTION} are used."
             errors.append(ListingError(message=message, tool=shown))
-    if count > MOST_LISTED:
-        many = f"The server lists {count} tools; an agent has the first {MOST_LISTED}: name others in allowedTools."
+    if count > MAX_LISTED:
+        many = f"The server lists {count} tools; an agent has the first {MAX_LISTED}: name others in allowedTools."
         errors.insert(0, ListingError(message=many))
     missing = sorted(server.named_tools - {*_names(listed)})
     errors += [ListingError(message="The server does not list this tool.", tool=each) for each in missing]
@@ -198,10 +198,10 @@ def _read_listed(
 
 
 def _first(errors: Sequence[ListingError]) -> Sequence[ListingError]:
-    """Return the errors to report: `MOST_ERRORS`, and the number of the others."""
-    if len(errors) <= MOST_ERRORS:
+    """Return the errors to report: `MAX_ERRORS`, and the number of the others."""
+    if len(errors) <= MAX_ERRORS:
         return errors
-    return [*errors[:MOST_ERRORS], ListingError(message=f"{len(errors) - MOST_ERRORS} more faults.")]
+    return [*errors[:MAX_ERRORS], ListingError(message=f"{len(errors) - MAX_ERRORS} more faults.")]
 
 
 def _names(listed: Sequence[JSON]) -> Iterable[str]:
@@ -291,7 +291,7 @@ def resource_tool(server: McpServer) -> Tool:
         kind="mcp",
         parameters={
             "type": "object",
-            "properties": {"uri": {"type": "string", "minLength": 1, "maxLength": MOST_URI}},
+            "properties": {"uri": {"type": "string", "minLength": 1, "maxLength": MAX_URI}},
             "required": ["uri"],
             "additionalProperties": False,
         },
@@ -349,7 +349,7 @@ def _clean_notes(schema: JSON) -> None:
 def _description(server: McpServer, name: str, entry: Mapping[str, JSON], hints: Mapping[str, JSON]) -> str:
     for text in (entry.get("description"), entry.get("title"), hints.get("title")):
         if isinstance(text, str) and text.strip():
-            return clean_text(text[:MOST_DESCRIPTION])
+            return clean_text(text[:MAX_DESCRIPTION])
     return f"The tool {name!r} of the MCP server {server.name!r}."
 
 
@@ -390,7 +390,7 @@ def within_share(
 ) -> tuple[Sequence[Tool], Sequence[tuple[str, ListingError]]]:
     """Return the tools of servers that fit into their share of a request of so many tokens, and the errors by server.
 
-    The longest descriptions are shortened first, but not below `LEAST_DESCRIPTION`. If the definitions are still too
+    The longest descriptions are shortened first, but not below `MIN_DESCRIPTION`. If the definitions are still too
     long, each tool that does not fit beside those before it is left out.
     """
     room = tokens * _CHARACTERS // SHARE
@@ -404,7 +404,7 @@ def within_share(
     errors: dict[str, list[ListingError]] = {}
     for tool, weight in zip(tools, described, strict=True):
         length = len(tool.description)
-        first = length if weight <= most else max(length * most // weight, LEAST_DESCRIPTION)
+        first = length if weight <= most else max(length * most // weight, MIN_DESCRIPTION)
         is_cut = first < length
         offered = changed(tool, description=tool.description[:first]) if is_cut else tool
         size = _size(offered)

@@ -33,7 +33,7 @@ from toolwright.core.json_value import (
     surely_longer,
     unwritable,
 )
-from toolwright.core.limits import MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM, MOST_ERRORS
+from toolwright.core.limits import MAX_ERRORS, MAX_ID, MAX_JSON_VALUES, MAX_NAME, MAX_SYSTEM
 from toolwright.core.model import ModelSettings, Reasoning
 from toolwright.core.text import sentence
 
@@ -273,7 +273,7 @@ def read_request(what: str, written: object) -> RequestForm:
         form = RequestForm.model_validate(parsed)
     except ValidationError as error:
         errors = [_error_detail(each["loc"], form_error(each)) for each in error.errors(include_url=False)]
-        raise _invalid_value(what, errors[:MOST_ERRORS]) from None
+        raise _invalid_value(what, errors[:MAX_ERRORS]) from None
     return form
 
 

@@ -32,7 +32,7 @@ from toolwright.core.value import Value, changed, field
 
 OBJECT = "object:"
 """Prefix of a model object in a stored request; the id of its thread or agent follows."""
-REMEMBERED = 1_000
+MAX_RELEASED = 1_000
 """Maximum number of solved requests whose objects are kept."""
 
 
@@ -190,7 +190,7 @@ class RequestAgents:
         objects = self._open.pop(thread_id, None)
         if objects is not None:
             self._released[thread_id] = changed(objects, agent=None)
-            if len(self._released) > REMEMBERED:
+            if len(self._released) > MAX_RELEASED:
                 del self._released[next(iter(self._released))]
 
     def output_of(self, thread_id: str, request: RequestForm) -> Output:

@@ -23,7 +23,7 @@ from toolwright.core.value import Value
 _NO_TYPES = (str, bytes, list, tuple, int, float, FunctionType, BuiltinFunctionType, MethodType)
 OUTPUT_FAULT = "output"
 """The error code of a run whose answer did not match the declared output."""
-MOST_CORRECTIONS = 2
+MAX_CORRECTIONS = 2
 """Maximum number of consecutive corrections of an invalid answer."""
 _FENCE = "```"
 MAX_ANSWER = 10 * 1024 * 1024

@@ -34,8 +34,8 @@ from toolwright.core.text import brief
 from toolwright.core.value import Value, changed
 
 _ALTERNATIVES: Mapping[str, str] = {"anyOf": "at least one", "oneOf": "exactly one"}
-_MOST_RULE = 1_500  # maximum characters of a description that state one keyword
-_MOST_REFERENCES = 20  # maximum length of a chain of references at the root
+_MAX_RULE = 1_500  # maximum characters of a description that state one keyword
+_MAX_REFERENCES = 20  # maximum length of a chain of references at the root
 _AT_ROOT = frozenset(ROOT_KEYWORDS)
 _OLDER = re.compile(r"draft-0[1-7]|draft/2019-09")
 
@@ -330,7 +330,7 @@ class _Root:
         self._definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
 
     def as_object(self, schema: JSONObject, notes: list[str]) -> JSONObject:
-        merged = {**self._definitions, **self._merged(schema, notes, _MOST_REFERENCES)}
+        merged = {**self._definitions, **self._merged(schema, notes, _MAX_REFERENCES)}
         return {"type": "object", **{key: each for key, each in merged.items() if key != "type"}}
 
     def _merged(self, schema: JSONObject, notes: list[str], depth: int) -> JSONObject:
@@ -347,7 +347,7 @@ class _Root:
             if isinstance(branches, list):
                 merged = self._with_branches(merged, keyword, branches, notes, depth)
         notes += [
-            f"The arguments must be {_TOLD[key]}: {brief(dumps_unescaped(schema[key]), _MOST_RULE)}"
+            f"The arguments must be {_TOLD[key]}: {brief(dumps_unescaped(schema[key]), _MAX_RULE)}"
             for key in _TOLD
             if key in schema
         ]
@@ -395,7 +395,7 @@ class _Root:
                 continue
         if not usable:
             raise NoObject
-        described_branches = brief(dumps_unescaped(branches), _MOST_RULE)
+        described_branches = brief(dumps_unescaped(branches), _MAX_RULE)
         notes.append(
             f"The arguments must fit {_ALTERNATIVES[keyword]} of these JSON Schemas: {described_branches}"
         )
@@ -466,7 +466,7 @@ def _for_openai(schema: JSONObject) -> JSONObject:
         copy = described(copy, f"It matches the pattern {copy.pop('pattern')}")
     by_pattern = copy.get("patternProperties")
     if isinstance(by_pattern, dict) and not all(map(compiles, by_pattern)):
-        description = brief(dumps_unescaped(copy.pop("patternProperties")), _MOST_RULE)
+        description = brief(dumps_unescaped(copy.pop("patternProperties")), _MAX_RULE)
         copy.pop("additionalProperties", None)
         copy = described(copy, f"Its properties by pattern: {description}")
     return copy

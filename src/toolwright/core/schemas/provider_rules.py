@@ -24,11 +24,11 @@ Provider: TypeAlias = Literal["openai", "anthropic", "other"]
 PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ROOT_KEYWORDS = ("anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref")
-MOST_TOOLS: dict[Provider, int] = {"openai": 128}
+MAX_TOOLS: dict[Provider, int] = {"openai": 128}
 """Documented maximum number of tools in one request (zed#42393). Other servers with the same dialect can accept more.
 """
 
-LONGEST_DESCRIPTION = 1_024
+MAX_DESCRIPTION = 1_024
 """Most characters of a tool's description over OpenAI's Chat Completions (sentry-mcp#106, wcgw#51)."""
 
 _LOOKAROUND = re.compile(r"\(\?<?[=!]")

@@ -26,11 +26,11 @@ from toolwright.core.json_value import (
 )
 from toolwright.core.limits import (
     MAX_DESCRIPTION,
+    MAX_ERRORS,
     MAX_ID,
     MAX_NAME,
     MAX_SCHEMA,
     MAX_SCHEMA_VALUES,
-    MOST_ERRORS,
 )
 from toolwright.core.schemas.meta import META_PROPERTIES, REASONING, SCOPES, Meta
 from toolwright.core.schemas.state_paths import OutputPath, read_output_path
@@ -95,7 +95,7 @@ class _Errors:
     def raise_any(self) -> None:
         """Raise `InvalidConfiguration` if there are errors."""
         if self._details:
-            details = self._details[:MOST_ERRORS]
+            details = self._details[:MAX_ERRORS]
             text = "; ".join(f"{each['path']} {each['message']}".strip() for each in details)
             raise InvalidConfiguration(sentence(f"{self._what} is invalid: {text}"), details)
 

@@ -37,10 +37,10 @@ MARK = "†"
 _STATE = f"{MARK}state"
 _INPUT = f"{MARK}input"
 _REFERENCE = re.compile(rf"({_STATE}|{_INPUT})(\..*)?", re.DOTALL)
-_MOST_NAMES = MAX_NESTING // 2
-_MOST_BYTES = 10 * 1024 * 1024  # of arguments with references
+_MAX_NAMES = MAX_NESTING // 2
+_MAX_BYTES = 10 * 1024 * 1024  # of arguments with references
 _FEW = 20  # maximum names in an error message
-_PATTERN = rf"^{_STATE}(\.[^.\x00-\x1f\x7f]+){{1,{_MOST_NAMES}}}$"
+_PATTERN = rf"^{_STATE}(\.[^.\x00-\x1f\x7f]+){{1,{_MAX_NAMES}}}$"
 _PATH: JSONObject = {"type": "string", "pattern": _PATTERN, "maxLength": MAX_ID}
 OUTPUT_PATH: JSONObject = {
     "anyOf": [
@@ -98,7 +98,7 @@ def _read_path(written: JSON) -> StatePath:
     if not isinstance(written, str) or len(written) > MAX_ID or not re.fullmatch(_PATTERN, written):
         raise InvalidRequest(
             f"A path into the state must be {_STATE}.name or {_STATE}.name.name, of at most {MAX_ID} characters and "
-            f"{_MOST_NAMES} names, not {brief_value(written)}."
+            f"{_MAX_NAMES} names, not {brief_value(written)}."
         )
     return tuple(written.split(".")[1:])
 
@@ -225,7 +225,7 @@ def resolve_references(arguments: JSONObject, state: JSONObject, given: JSONObje
     A reference is a complete text; list items are addressed by index. Referenced values are not resolved further.
     Raises `InvalidArguments` with each argument and path that does not exist, and for arguments that become too large.
     """
-    errors = _size_errors(arguments, _MOST_BYTES)
+    errors = _size_errors(arguments, _MAX_BYTES)
     if errors:
         raise InvalidArguments(errors)
     most = len(dumps_unescaped(arguments)) + MAX_STATE

@@ -25,7 +25,7 @@ MAX_KEY = 200
 MAX_KEPT = 1024 * 1024
 """Maximum size in bytes of a value as JSON."""
 MAX_EVENT_TYPE = 200  # maximum number of characters
-_LARGEST = 2**63 - 1  # the largest integer that every journal can store
+_MAX_INTEGER = 2**63 - 1  # the largest integer that every journal can store
 _HUGE = 2**1000  # well within the range of a float
 
 
@@ -49,7 +49,7 @@ def message(value: object) -> str:
 def page(limit: object, offset: object) -> None:
     """Raise `InvalidRequest` for an invalid limit or offset."""
     for name, number in (("limit", limit), ("offset", offset)):
-        if type(number) is not int or not 0 <= number <= _LARGEST:
+        if type(number) is not int or not 0 <= number <= _MAX_INTEGER:
             raise InvalidRequest(
                 f"The {name} of messages must be a non-negative integer, not {brief_value(number)}."
             )

@@ -34,7 +34,7 @@ ELICIT_TIMEOUT = 3600.0
 """Seconds within which a question must be answered."""
 SAMPLE = "sample"
 """Name of the calls that the agent's model answers."""
-MOST_MESSAGES = 1_000
+MAX_MESSAGES = 1_000
 _SPEAKERS = ("user", "assistant")
 
 
@@ -131,8 +131,8 @@ def sampling(
 def _messages(messages: object) -> list[JSON]:
     if isinstance(messages, str):
         return [{"role": "user", "content": given.message(messages)}]
-    if not isinstance(messages, Sequence) or not 0 < len(cast("Sequence[object]", messages)) <= MOST_MESSAGES:
-        raise InvalidRequest(f"The messages must be a text, or 1 to {MOST_MESSAGES} pairs of role and text.")
+    if not isinstance(messages, Sequence) or not 0 < len(cast("Sequence[object]", messages)) <= MAX_MESSAGES:
+        raise InvalidRequest(f"The messages must be a text, or 1 to {MAX_MESSAGES} pairs of role and text.")
     checked: list[JSON] = []
     for each in cast("Sequence[object]", messages):
         if not isinstance(each, tuple) or len(cast("tuple[object, ...]", each)) != 2:

@@ -26,9 +26,9 @@ SHORT_RESULT = 600  # characters up to which a result is never replaced by a ref
 BARE_RESULT = 240  # characters up to which a result is not even replaced by a bare reference
 SHOWN_OF_RESULT = 200  # characters of a result that its reference includes
 NAMED_FILES = 60  # characters of file names in a reference
-MOST_FILE_TOKENS = 20_000  # estimated for a document, a sound or a video, whose pages and seconds are unknown
+MAX_FILE_TOKENS = 20_000  # estimated for a document, a sound or a video, whose pages and seconds are unknown
 TOKENS_OF_IMAGE = 1_500  # a provider's maximum per image; a file that is only named costs little
-LEAST_CUT = 10  # minimum characters that remain of a text that is cut
+MIN_CUT = 10  # minimum characters that remain of a text that is cut
 TOKENS_OF_MESSAGE = 6  # added by providers for role and delimiters
 HEADER = "compaction_"
 """Prefix of the ids of messages that replace omitted ones; they are not stored in the journal."""
@@ -353,8 +353,8 @@ def text_tokens(text: str) -> int:
 def cut_to_tokens(text: str, most: int) -> str:
     """Return the text, cut to at most `most` estimated tokens, plus a note that it was cut."""
     count = len(text)
-    while (tokens := text_tokens(text[:count])) > most and count > LEAST_CUT:
-        count = max(min(count * most // tokens, count - 1), LEAST_CUT)
+    while (tokens := text_tokens(text[:count])) > most and count > MIN_CUT:
+        count = max(min(count * most // tokens, count - 1), MIN_CUT)
     return brief(text, count)
 
 
@@ -376,9 +376,9 @@ def _file_tokens(message: Message, file: AttachmentRef) -> int:
     """Return an estimate of the tokens of a file other than an image, if the model reads it: it is counted then."""
     named = 20 + text_tokens(file.path)
     if file.mime_type == "application/pdf":
-        return named + min(max(file.size // 40, TOKENS_OF_IMAGE), MOST_FILE_TOKENS)
+        return named + min(max(file.size // 40, TOKENS_OF_IMAGE), MAX_FILE_TOKENS)
     if file.mime_type.startswith(("audio/", "video/")):
-        return named + min(max(file.size // 500, 500), MOST_FILE_TOKENS)
+        return named + min(max(file.size // 500, 500), MAX_FILE_TOKENS)
     is_sent = message.role == "user" and is_text_type(file.mime_type) and file.size <= MAX_TEXT_DOCUMENT
     return named + file.size // 4 if is_sent else named
 

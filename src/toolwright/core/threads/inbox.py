@@ -24,7 +24,7 @@ ORIGIN = "originRunId"
 ORIGIN_CALL = "originCallId"
 """Field of an event of a child with the parent's call that it is about, if there is one of that id."""
 
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """Maximum number of failed runs of an event before its status is `failed` (D21)."""
 
 
@@ -72,7 +72,7 @@ class InboxEvent(Record):
     def requeued(self, failed: int) -> "InboxChange":
         """Return the change for a failure of the reading run: wait again, or park after too many failures."""
         attempts = self.attempts + failed
-        parked = attempts >= MOST_ATTEMPTS
+        parked = attempts >= MAX_ATTEMPTS
         return InboxChange(
             event_id=self.event_id,
             was=self.status,
@@ -83,7 +83,7 @@ class InboxEvent(Record):
     def parked(self) -> "InboxChange":
         """Return the change that parks the event immediately, because its content cannot be stored."""
         return InboxChange(
-            event_id=self.event_id, was=self.status, now="failed", attempts=max(self.attempts, MOST_ATTEMPTS)
+            event_id=self.event_id, was=self.status, now="failed", attempts=max(self.attempts, MAX_ATTEMPTS)
         )
 
     def changed(self, change: "InboxChange") -> "InboxEvent":

@@ -31,7 +31,7 @@ FIELDS: Mapping[str, str] = {
     "reason": "boolean",
 }
 """The fields of an approval in a JSON configuration."""
-LONGEST = 1e9  # seconds
+MAX_SECONDS = 1e9  # seconds
 _log = logger("toolwright.approval")
 
 
@@ -240,4 +240,4 @@ def approval_from_json(entry: JSON) -> tuple[Approval | None, list[tuple[str, st
 
 
 def _is_duration(value: object, unit: int = 1) -> bool:
-    return is_number(value) and 0 < value <= LONGEST * unit
+    return is_number(value) and 0 < value <= MAX_SECONDS * unit

@@ -5,11 +5,11 @@ from typing import Any, TypeAlias, cast
 
 from toolwright.core.arguments.errors import type_name
 from toolwright.core.arguments.schema import compile_schema
-from toolwright.core.env.env import LONGEST_NAME, NamedVariable, Variable, merged, name_error
+from toolwright.core.env.env import NamedVariable, Variable, merged, name_error
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.files import ANY_TYPE, clean_mime_type
 from toolwright.core.json_value import JSON, NOT_ONE_LINE, JSONObject, has_more_values, one_line, plain
-from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, MAX_SCHEMA_VALUES, MOST_ERRORS
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_ERRORS, MAX_NAME, MAX_SCHEMA_VALUES
 from toolwright.core.schemas.provider_forms import can_be_object
 from toolwright.core.text import brief, sentence
 from toolwright.core.tools.approval import Approval, approval_from_json
@@ -17,7 +17,7 @@ from toolwright.core.tools.http.execution import Encoding, HttpExecution, execut
 from toolwright.core.tools.http.url_template import FORM_STYLES, STYLES, Parameter, Place, Style
 
 EXECUTION_TYPES = ("gateway", "external", "space", "internal")
-LONGEST = 10**12  # milliseconds, about thirty years
+MAX_MILLISECONDS = 10**12  # milliseconds, about thirty years
 _TYPES: Mapping[str, type] = {"string": str, "boolean": bool, "object": dict, "array": list}
 FIELDS: Mapping[str, str] = {
     "name": "string",
@@ -82,7 +82,7 @@ def read_tool_config(config: object, prefix: str, trusted: bool) -> dict[str, An
     parsed = _read_object(config, add_error)
     fields = {} if parsed is None else _read(parsed, add_error, trusted)
     if details:
-        raise _invalid_value(details[:MOST_ERRORS])
+        raise _invalid_value(details[:MAX_ERRORS])
     return fields
 
 
@@ -193,7 +193,7 @@ def _seconds(fine: JSONObject, name: str, error: AddError) -> float | None:
     milliseconds = cast("float | None", fine.get(name))  # a number, as just validated
     if milliseconds is None:
         return None
-    if not 0 < milliseconds <= LONGEST:
+    if not 0 < milliseconds <= MAX_MILLISECONDS:
         error(name, f"must be a positive number of milliseconds, at most 10**12, not {milliseconds!r}")
         return None
     return milliseconds / 1000
@@ -248,7 +248,7 @@ def read_variables(entries: JSON, error: AddError) -> tuple[Variable, ...]:
             try:
                 variable = Variable(**cast("Any", fine))  # of the right types, as just validated
             except DefinitionError:
-                error(f"{path}.name", f"must be printable, of 1 to {LONGEST_NAME} characters")
+                error(f"{path}.name", f"must be printable, of 1 to {MAX_NAME} characters")
                 continue
             if variable.name in by_name:
                 error(f"{path}.name", f"{variable.name!r} is declared twice")

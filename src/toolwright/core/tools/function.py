@@ -24,7 +24,7 @@ from toolwright.core.tools.pipeline import PreparedCall, refusal
 from toolwright.core.tools.tool import Tool
 
 THREADS = 256
-MOST_HELD = 0.5  # seconds without an await after which a handler is logged
+MAX_HELD = 0.5  # seconds without an await after which a handler is logged
 _log = logger("toolwright.tools")
 
 
@@ -211,7 +211,7 @@ def _watched(tool: str, work: Coroutine[Any, Any, object]) -> Generator[Any, Any
         except StopIteration as end:
             return end.value
         finally:
-            if monotonic() - began > MOST_HELD:
+            if monotonic() - began > MAX_HELD:
                 _warn_blocked_loop(tool, monotonic() - began)
         try:
             step, sent = work.send, (yield yielded)
@@ -238,7 +238,7 @@ def _returned(tool: str, call: Coroutine[object, None, object]) -> object:
     except StopIteration as end:
         return end.value
     finally:
-        if monotonic() - began > MOST_HELD:
+        if monotonic() - began > MAX_HELD:
             _warn_blocked_loop(tool, monotonic() - began)
     raise AssertionError("a coroutine without an await never suspends")
 

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, overload
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, MissingExtra, missing_extra
-from toolwright.core.forms import MOST_TOOLS, Form, NonEmptyText, form_error
+from toolwright.core.forms import MAX_TOOLS, Form, NonEmptyText, form_error
 from toolwright.core.json_value import JSON, JSONObject, has_more_values
-from toolwright.core.limits import CONFIG_VALUES, MAX_JSON_VALUES, MOST_ERRORS
+from toolwright.core.limits import CONFIG_VALUES, MAX_ERRORS, MAX_JSON_VALUES
 from toolwright.core.text import quantity, sentence
-from toolwright.core.tools.config import LONGEST, read_tool_config
+from toolwright.core.tools.config import MAX_MILLISECONDS, read_tool_config
 from toolwright.core.tools.tool import Tool
 from toolwright.core.value import Value
 
@@ -81,7 +81,7 @@ class ApiForm(Form):
     effects: dict[str, Effect] = Field(default_factory=dict[str, Effect])
     max_description: Annotated[int, Field(ge=20, le=100_000)] = DESCRIPTION
     visible: bool | None = None
-    timeout: Annotated[int, Field(gt=0, le=LONGEST)] | None = None
+    timeout: Annotated[int, Field(gt=0, le=MAX_MILLISECONDS)] | None = None
     requires_approval: bool | dict[str, JsonValue] | None = None
 
 
@@ -114,9 +114,9 @@ class Api(Value):
         if not self.faults:
             return None
         first = "; ".join(
-            f"{each.operation}: {each.message.rstrip('.')}" for each in self.faults[:MOST_ERRORS]
+            f"{each.operation}: {each.message.rstrip('.')}" for each in self.faults[:MAX_ERRORS]
         )
-        more = len(self.faults) - MOST_ERRORS
+        more = len(self.faults) - MAX_ERRORS
         suffix = f"; and {more} more" if more > 0 else ""
         what = quantity(len(self.faults), "operation")
         return sentence(f"Of the OpenAPI document {self.title!r}, {what} became no tool: {first}{suffix}")
@@ -239,7 +239,7 @@ def read_document(document: JSONObject, form: ApiForm, url: str | None) -> Api:
             raise DefinitionError(message)
         log.warning("%s", message)
     if api.left_out:
-        names = ", ".join(api.left_out[:MOST_ERRORS])
+        names = ", ".join(api.left_out[:MAX_ERRORS])
         log.warning(
             "Of the OpenAPI document %r, headers that a request has anyway are no arguments: %s.",
             api.title,
@@ -301,15 +301,15 @@ async def with_apis(
             ]
         except (DefinitionError, MissingExtra) as error:
             details.append({"path": path, "message": error.message.rstrip(".")})
-    if not details and sum(len(api.tools) for api in apis.values()) > MOST_TOOLS:
-        details.append({"path": "tools", "message": f"must be {MOST_TOOLS} at most"})
+    if not details and sum(len(api.tools) for api in apis.values()) > MAX_TOOLS:
+        details.append({"path": "tools", "message": f"must be {MAX_TOOLS} at most"})
     if not details and has_more_values([api.tools for api in apis.values()], CONFIG_VALUES * MAX_JSON_VALUES):
         details.append(
             {"path": "tools", "message": f"must have {CONFIG_VALUES * MAX_JSON_VALUES} values at most"}
         )
     if details:
         first = details[0]
-        raise InvalidConfiguration(sentence(f"{first['path']} {first['message']}"), details[:MOST_ERRORS])
+        raise InvalidConfiguration(sentence(f"{first['path']} {first['message']}"), details[:MAX_ERRORS])
     tools: list[JSON] = []
     for number, entry in enumerate(config["tools"]):
         tools += apis[number].tools if number in apis else [entry]

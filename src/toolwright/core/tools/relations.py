@@ -11,7 +11,7 @@ from toolwright.core.env.env import name_error
 from toolwright.core.errors import DefinitionError
 from toolwright.core.forms import form_error
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import MOST_NAMES
+from toolwright.core.limits import MAX_NAMES
 from toolwright.core.text import sentence
 from toolwright.core.threads.run import Side
 from toolwright.core.tools.approval import Requirement, requirement
@@ -147,9 +147,9 @@ class SubagentToolConfig(_Form):
     requires_approval: Any = None  # a `Requirement`, or its JSON; parsed by `requirement`
 
     tenvs: dict[TenvName, pydantic.JsonValue] = pydantic.Field(
-        default_factory=dict[str, pydantic.JsonValue], max_length=MOST_NAMES, repr=False
+        default_factory=dict[str, pydantic.JsonValue], max_length=MAX_NAMES, repr=False
     )
-    pass_tenvs: tuple[TenvName, ...] = pydantic.Field(default=(), max_length=MOST_NAMES, strict=False)
+    pass_tenvs: tuple[TenvName, ...] = pydantic.Field(default=(), max_length=MAX_NAMES, strict=False)
     deps: Literal[True] | dict[Name, Name] | None = None
 
     @pydantic.field_validator("requires_approval")

@@ -54,7 +54,7 @@ _TAKEN_BY: Mapping[str, str] = {
 }
 FUNCTION_TIMEOUT = 300.0
 _FLAGS = ("visible", "is_async", "read_only", "idempotent", "destructive", "lenient")
-_LONGEST = 1e9  # seconds, about thirty years: a deadline that a date can represent
+_MAX_SECONDS = 1e9  # seconds, about thirty years: a deadline that a date can represent
 
 
 def adapter(framework: Framework, function: Literal["native_tools", "tool_of"]) -> Callable[..., Any]:
@@ -453,7 +453,7 @@ def _result_validator(name: str, meta: Meta, latent: bool) -> ResultValidator | 
 
 
 def _is_duration(timeout: object) -> bool:
-    return isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= _LONGEST
+    return isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout <= _MAX_SECONDS
 
 
 @functools.cache

@@ -32,7 +32,7 @@ from toolwright.core.json_value import (
     plain,
     unwritable,
 )
-from toolwright.core.limits import MAX_DESCRIPTION, Page, ended_early
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME, Page, ended_early
 from toolwright.core.model import EXAMPLE_MODEL
 from toolwright.core.ports import Clock, Models, NewId
 from toolwright.core.spaces import Entity
@@ -44,20 +44,19 @@ from toolwright.runtime.env import Environment, tenv_vars
 from toolwright.runtime.journal import page, sweep_after
 from toolwright.wire.space import member_removed_event
 
-LONGEST_NAME = 200  # characters
 # the parts of a configuration that are separate rows, encrypted if they are secrets
 VALUES = ("env", "tenvs")
 COMMON_PROVIDERS = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "test")
 """Providers that are known to exist. Others require importing their library, which takes a second."""
-REMEMBERED = 1_000  # revisions of configured agents that are cached as active agents
+MAX_CACHED_REVISIONS = 1_000  # revisions of configured agents that are cached as active agents
 
 
 def check_name(name: object) -> None:
     check_text("name", name)
     if not str(name).strip():
         raise InvalidRequest("name is empty.", [{"path": "name", "message": "is empty"}])
-    if len(str(name)) > LONGEST_NAME:
-        error = f"must have at most {LONGEST_NAME} characters"
+    if len(str(name)) > MAX_NAME:
+        error = f"must have at most {MAX_NAME} characters"
         raise InvalidRequest(f"name {error}.", [{"path": "name", "message": error}])
     if not one_line(str(name)):
         raise InvalidRequest(f"name {NOT_ONE_LINE}.", [{"path": "name", "message": NOT_ONE_LINE}])
@@ -529,7 +528,7 @@ class Agents(Carried):
             return ready
         config = await self._full_config(row)
         active = await in_thread_if_large(config, lambda: self.catalog.activate(self._read(row, config)))
-        if len(self._ready) >= REMEMBERED:
+        if len(self._ready) >= MAX_CACHED_REVISIONS:
             del self._ready[next(iter(self._ready))]
         self._ready[row.id, row.revision] = active
         return active

@@ -11,6 +11,7 @@ from toolwright.core.journal.effects import Deliver
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Conflict, RetryEvent
 from toolwright.core.json_value import JSON, NOT_ONE_LINE, JSONObject, one_line, plain
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.ports import Clock, NewId
 from toolwright.core.spaces import Entity, Member, Space, SpaceMessage
 from toolwright.core.threads.inbox import Delivery, InboxEvent, InboxType
@@ -32,7 +33,6 @@ NEXT = "next"
 """The field of a delivered message that lists the entities whose turns follow this agent's."""
 
 log = logger("toolwright.runtime")
-LONGEST_NAME = 200  # characters
 
 
 class Deliveries:
@@ -313,7 +313,7 @@ def _check_service(name: str) -> None:
     by_kind("serviceName", name, str, "text")
     by_text("serviceName", name)
     error = None if one_line(name) else NOT_ONE_LINE
-    if not name.strip() or len(name) > LONGEST_NAME:
-        error = f"must be a name of 1 to {LONGEST_NAME} characters"
+    if not name.strip() or len(name) > MAX_NAME:
+        error = f"must be a name of 1 to {MAX_NAME} characters"
     if error is not None:
         raise errors.InvalidRequest(f"serviceName {error}.", [{"path": "serviceName", "message": error}])

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from toolwright.core.agents.memory import (
     CANDIDATES,
-    MOST_BLOCKS,
-    MOST_FOUND,
-    MOST_LINKED,
+    MAX_BLOCKS,
+    MAX_FOUND,
+    MAX_LINKED,
     Block,
     Passage,
     Query,
@@ -137,13 +137,13 @@ class Blocks(Carried):
             raise invalid_value(where, "must name another agent: an agent always reads its own blocks")
         blocks = await self._memory.blocks(reader_id)
         linked = {(each.agent_id, each.label) for each in blocks if each.agent_id != reader_id}
-        if len(linked - {(agent_id, label)}) >= MOST_LINKED:
+        if len(linked - {(agent_id, label)}) >= MAX_LINKED:
             raise InvalidRequest(
                 f"The agent {reader!r} reads {quantity(len(linked), 'block')} of other agents. "
-                f"At most {MOST_LINKED} are allowed.",
-                [{"path": where, "message": f"already reads {MOST_LINKED} blocks of others, the maximum"}],
+                f"At most {MAX_LINKED} are allowed.",
+                [{"path": where, "message": f"already reads {MAX_LINKED} blocks of others, the maximum"}],
             )
-        most = None if (agent_id, label) in linked else MOST_LINKED
+        most = None if (agent_id, label) in linked else MAX_LINKED
         check = check_mind(reader_id, "links", [link_key(agent_id, label)], most)
         return check, LinkBlock(agent_id=agent_id, label=label, reader_id=reader_id)
 
@@ -166,7 +166,7 @@ class Blocks(Carried):
 def check_blocks(blocks: Iterable[Block], agent_id: str, label: str, *, compared: bool = False) -> CheckMind:
     """Return the check of a unit that writes a block; `compared` if it must be unchanged since it was read."""
     own_blocks = {each.label: changed(each, is_shared=False) for each in blocks if each.agent_id == agent_id}
-    most = None if label in own_blocks else MOST_BLOCKS
+    most = None if label in own_blocks else MAX_BLOCKS
     return check_mind(agent_id, "blocks", [label], most, own_blocks if compared else None)
 
 
@@ -222,7 +222,7 @@ class Passages(Carried):
         self,
         agent: str,
         query: str,
-        limit: int = MOST_FOUND,
+        limit: int = MAX_FOUND,
         offset: int = 0,
         *,
         user_id: str | None = None,
@@ -230,7 +230,7 @@ class Passages(Carried):
         """Return the passages that match the query, best first; `core.agents.memory` defines the ranking.
 
         There are at most `CANDIDATES` of them. With an embedder, passages with a similar meaning are found too, at most
-        `core.agents.vectors.MOST_NEAR`. Raises `InvalidRequest` for a query without words, or with too many.
+        `core.agents.vectors.MAX_NEAR`. Raises `InvalidRequest` for a query without words, or with too many.
         """
         page(limit, offset)
         by_kind("query", query, str, "text")

@@ -7,9 +7,9 @@ from typing import Generic, TypeVar
 
 from toolwright.core.agents.agent import Reach, agent_of_keeper, keeper_of, user_of_keeper
 from toolwright.core.agents.mind import (
-    MOST_GOALS,
-    MOST_MEMORIES,
-    MOST_PLANS,
+    MAX_GOALS,
+    MAX_MEMORIES,
+    MAX_PLANS,
     Goal,
     GoalChange,
     Memory,
@@ -132,7 +132,7 @@ class MindItems(Generic[T, C]):
 GOALS: MindItems[Goal, GoalChange] = MindItems(
     kind="goals",
     noun="goal",
-    most=MOST_GOALS,
+    most=MAX_GOALS,
     key=lambda goal: goal.id,
     record=Goal,
     change=changed_goals,
@@ -144,7 +144,7 @@ GOALS: MindItems[Goal, GoalChange] = MindItems(
 MEMORIES: MindItems[Memory, MemoryChange] = MindItems(
     kind="memories",
     noun="memory",
-    most=MOST_MEMORIES,
+    most=MAX_MEMORIES,
     key=lambda memory: memory.key,
     record=Memory,
     change=lambda kept, changes, keeper, _, now: changed_memories(kept, changes, keeper, now),
@@ -163,7 +163,7 @@ def plans_waking(thread_id: str | None, run_id: str | None = None) -> MindItems[
     return MindItems(
         kind="plans",
         noun="plan",
-        most=MOST_PLANS,
+        most=MAX_PLANS,
         key=lambda plan: plan.id,
         record=Plan,
         change=lambda kept, changes, keeper, new_id, now: changed_plans(

@@ -23,22 +23,22 @@ from toolwright.core.journal.units import Apply
 from toolwright.core.ports import Clock, Embedder, NewId
 from toolwright.core.value import Value
 
-SCANNED, MOST_NEAR = 20_000, 20
+SCANNED, MAX_NEAR = 20_000, 20
 """Maximum numbers of an agent's newest passages compared with a query, and of passages in the result."""
 MAX_EMBEDDED = 8_000
 """Maximum bytes (UTF-8) of the text embedded: no tokenizer yields more tokens, and models accept 8,191."""
-MOST_NUMBERS = 8_192
+MAX_NUMBERS = 8_192
 """Maximum number of dimensions of a vector. Models return up to 4,096."""
-LEAST_ALIKE = 0.1
+MIN_ALIKE = 0.1
 """Minimum cosine similarity of a query and a passage: unrelated texts have less."""
 
-_FARTHEST = math.sqrt(2 * (1 - LEAST_ALIKE))
+_FARTHEST = math.sqrt(2 * (1 - MIN_ALIKE))
 log = logging.getLogger("toolwright.runtime")
 PATIENCE, BATCH_PATIENCE = 3.0, 30.0
 """Seconds that a call waits for the embedder, and that housekeeping waits for a batch."""
-BATCH, MOST_FILLED = 32, 10_000
+BATCH, MAX_FILLED = 32, 10_000
 """Passages that housekeeping embeds per request, and per hour."""
-LONGEST_FILL = 600.0  # maximum seconds per hour; other housekeeping waits for it
+MAX_FILL = 600.0  # maximum seconds per hour; other housekeeping waits for it
 PAGE = 500  # vectors that are read and compared together: 3 MB at 1,536 numbers each, 12 ms of a thread
 
 
@@ -66,8 +66,8 @@ def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
 
     Raises `ValueError` if there are too many numbers.
     """
-    if len(numbers) > MOST_NUMBERS:
-        raise ValueError(f"A vector must have at most {MOST_NUMBERS} numbers, not {len(numbers)}.")
+    if len(numbers) > MAX_NUMBERS:
+        raise ValueError(f"A vector must have at most {MAX_NUMBERS} numbers, not {len(numbers)}.")
     length = math.hypot(*numbers)
     if not 0 < length < math.inf:
         return None
@@ -78,7 +78,7 @@ def vector_of(embedder: str, numbers: Sequence[float]) -> Vector | None:
 def nearest(
     query: Vector, rows: Iterable[PlacedVector], before: Sequence[VectorMatch] = ()
 ) -> list[VectorMatch]:
-    """Return the rows nearest to the query, including those found `before`, at most `MOST_NEAR`; ties newest first.
+    """Return the rows nearest to the query, including those found `before`, at most `MAX_NEAR`; ties newest first.
 
     Only vectors of the same embedder and size are compared. The rows are sorted newest first.
     """
@@ -90,7 +90,7 @@ def nearest(
         distance = math.dist(_direction(row.floats), direction)
         if distance < _FARTHEST:
             matches.append(VectorMatch(id=row.id, place=row.place, distance=distance))
-    return nsmallest(MOST_NEAR, matches, key=lambda each: each.distance)
+    return nsmallest(MAX_NEAR, matches, key=lambda each: each.distance)
 
 
 def _direction(floats: bytes) -> list[float]:
@@ -134,8 +134,8 @@ class Semantics:
 
         Passages at which the embedder fails are retried after all others.
         """
-        total, end = 0, self._clock.monotonic() + LONGEST_FILL
-        for _ in range(0, MOST_FILLED, BATCH):
+        total, end = 0, self._clock.monotonic() + MAX_FILL
+        for _ in range(0, MAX_FILLED, BATCH):
             if self._clock.monotonic() >= end:
                 break
             rows = await self._store.agents.unembedded(self._embedder.name, after=self._place, limit=BATCH)

@@ -13,7 +13,7 @@ from toolwright.core.threads.thread import Thread
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.agents.agents import Agents
 
-REMEMBERED = 1_000  # active agents with their tools
+MAX_CACHED_AGENTS = 1_000  # active agents with their tools
 
 
 class UnknownAgent(str):
@@ -101,7 +101,7 @@ class BuiltinTools:
             return ready[1]
         tools = [tool for kit in agent.agent.toolkits for tool in self._kits.get(kit, ())]
         equipped = agent.without_toolkits() if bare else agent.with_tools(tools)
-        if len(self._ready) >= REMEMBERED:
+        if len(self._ready) >= MAX_CACHED_AGENTS:
             del self._ready[next(iter(self._ready))]
         self._ready[id(agent), bare] = agent, equipped
         return equipped

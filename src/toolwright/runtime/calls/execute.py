@@ -35,7 +35,7 @@ from toolwright.wire.result import result_from_json, result_to_json
 log = logger("toolwright.tools")
 
 SLOW_CALL = 60.0  # seconds after which a call in progress is logged
-MOST_PROLONGED = 10
+MAX_PROLONGED = 10
 """Multiple of its timeout that a call of an MCP server can last while the server reports progress."""
 ABORT_GRACE = 5.0  # seconds that a handler which reads the abort signal has before it is cancelled
 
@@ -151,7 +151,7 @@ class CallExecutor:
         work = Supervision(running, tool.name, seconds)
         context.abort.within(work, lambda: self._grace(tool, state))
         if tool.kind == "mcp" and seconds is not None:
-            state.prolong = partial(work.prolong, seconds, MOST_PROLONGED * seconds)
+            state.prolong = partial(work.prolong, seconds, MAX_PROLONGED * seconds)
         loop = asyncio.get_running_loop()
         deadlines, here = deadlines_of(loop), copy_context()
         slow = deadlines.add(loop.time() + SLOW_CALL, lambda: here.run(_report_slow, tool))

@@ -26,7 +26,7 @@ from toolwright.runtime.mcp import McpOffers
 from toolwright.wire.event import mcp_held_event
 from toolwright.wire.text import readable
 
-REMEMBERED = 1_000  # active agents with their computed tools
+MAX_CACHED_AGENTS = 1_000  # active agents with their computed tools
 
 LifecycleTools = Callable[[Sequence[AgentCall], Sequence[AgentCall]], Sequence[Tool]]
 """The tools for resumable agents: given the existing agents, and those of which a child can be created."""
@@ -35,7 +35,7 @@ _PATHS: JSONObject = {
     "items": {"type": "string"},
     "description": "Paths of files of this thread to copy to it.",
 }
-MOST_GROUPS = 100  # maximum children of one relation
+MAX_GROUPS = 100  # maximum children of one relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class StepTools:
         if mcp.instructions:
             variant = changed(variant, instructions=mcp.instructions)
         self._ready[key] = base, variant
-        if len(self._ready) > REMEMBERED:
+        if len(self._ready) > MAX_CACHED_AGENTS:
             self._ready.popitem(last=False)
         return variant
 
@@ -232,8 +232,8 @@ def groups(config: SubagentToolConfig, env: ThreadEnv) -> list[Group]:
     if not related:
         return [Group()]
     children = [_group(immediate, suffix, env) for suffix in sorted(_suffixes(related, env))]
-    if len(children) > MOST_GROUPS:
-        raise InvalidRequest(f"At most {MOST_GROUPS} children run at once, not {len(children)}.")
+    if len(children) > MAX_GROUPS:
+        raise InvalidRequest(f"At most {MAX_GROUPS} children run at once, not {len(children)}.")
     return children
 
 

@@ -11,6 +11,7 @@ from toolwright.core.env.env import Variable
 from toolwright.core.files import File, FileDrafts
 from toolwright.core.journal.child_effects import ChildLimit, HandOff, OpenRequest, Spawn, Speak
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.results import Outcome, Pending, ToolResult
 from toolwright.core.state.state import ThreadState
 from toolwright.core.text import brief, sentence
@@ -33,7 +34,6 @@ from toolwright.wire.call import RequiredVariable
 from toolwright.wire.event import run_event
 from toolwright.wire.text import is_title
 
-LONGEST_NAME = 200  # characters
 PUT_OFF = "subagent_env_required"
 FOREVER = Pending(wait=math.inf)
 """The caller waits for its child without a time limit."""
@@ -194,9 +194,9 @@ class Subagents:
         arguments: JSONObject,
     ) -> Outcome:
         """Start a child, or request its missing variables and start it when they are provided."""
-        if name is not None and not (is_title(name) and len(name) <= LONGEST_NAME):
+        if name is not None and not (is_title(name) and len(name) <= MAX_NAME):
             raise errors.InvalidRequest(
-                f"The name of a subagent must be one line of 1 to {LONGEST_NAME} characters."
+                f"The name of a subagent must be one line of 1 to {MAX_NAME} characters."
             )
         agent = await self._usable(relation.agent_id)
         birth = NewChildRows(

@@ -26,7 +26,7 @@ from toolwright.runtime.context.execution import RunExecution
 from toolwright.wire.text import readable
 
 A_MESSAGE = 1_000  # characters whose processing takes as long as the message itself
-MOST_OFF = 5  # maximum factor between a provider's count and the estimate: larger differences are ignored
+MAX_OFF = 5  # maximum factor between a provider's count and the estimate: larger differences are ignored
 
 
 def arranged(messages: Sequence[Message]) -> list[Message]:
@@ -369,4 +369,4 @@ class Frame:
         if last is None or not last.tokens or not last.counted:
             return 1.0
         factor = last.counted / last.tokens
-        return min(max(factor, 0.25), 4.0) if 1 / MOST_OFF <= factor <= MOST_OFF else 1.0
+        return min(max(factor, 0.25), 4.0) if 1 / MAX_OFF <= factor <= MAX_OFF else 1.0

@@ -5,8 +5,8 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.run import Run
 from toolwright.core.threads.thread import Thread
 
-MOST_RUNS = 50  # runs that are traced back
-MOST_EVENTS = 200  # of one run
+MAX_RUNS = 50  # runs that are traced back
+MAX_EVENTS = 200  # of one run
 
 
 async def requesters_of(store: Store, thread: Thread, run: Run) -> tuple[str, ...]:
@@ -17,7 +17,7 @@ async def requesters_of(store: Store, thread: Thread, run: Run) -> tuple[str, ..
     people: set[str] = set()
     traced: list[tuple[Thread, str]] = [(thread, run.id)]
     for place, run_id in traced:  # grows during the iteration
-        events = await store.spaces.read_by(place.id, run_id, MOST_EVENTS)
+        events = await store.spaces.read_by(place.id, run_id, MAX_EVENTS)
         for event in events:
             await _add_author(store, place, event, people)
         origins = [str(each.content.get("originRunId")) for each in events if each.type == "tool_result"]
@@ -41,7 +41,7 @@ async def _add_author(store: Store, thread: Thread, event: InboxEvent, people: s
 
 
 async def _trace(store: Store, traced: list[tuple[Thread, str]], thread: Thread, run_id: str) -> None:
-    if len(traced) < MOST_RUNS and all(run_id != each for _, each in traced):
+    if len(traced) < MAX_RUNS and all(run_id != each for _, each in traced):
         traced.append((thread, run_id))
 
 

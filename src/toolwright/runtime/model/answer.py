@@ -18,7 +18,7 @@ from toolwright.runtime.context.conversation import Frame
 
 _CUT = "cut_"
 """Prefix of the ids of answers that are not whole."""
-MOST_CUT = 2
+MAX_CUT = 2
 """Maximum number of consecutive answers with cut calls after which the model is asked again."""
 EMPTY = "Your last answer was empty. Give your answer."
 
@@ -141,7 +141,7 @@ def is_asked_again(messages: Sequence[Message], run_id: str, response: ModelResp
         before += is_answer
     if response.cut == "empty":
         return before == 0
-    return response.cut == "max_tokens" and bool(response.calls) and before < MOST_CUT
+    return response.cut == "max_tokens" and bool(response.calls) and before < MAX_CUT
 
 
 def has_called(messages: Sequence[Message], run_id: str, by: str | None) -> bool:

@@ -35,7 +35,7 @@ from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.hooks import HookRunner, SentBack, record
 from toolwright.runtime.model.answer import has_called
 from toolwright.runtime.model.context_window import (
-    MOST_EDITS,
+    MAX_EDITS,
     ContextWindows,
     ConversationChanged,
     formed,
@@ -62,7 +62,7 @@ CLIENT_TIMEOUT = 600.0  # seconds of silence after which the providers' clients 
 CLIENT_LEAD = (
     0.2  # seconds that a client with the same limit has to report it, so that the request is sent again
 )
-MOST_HELD = 0.02  # seconds for which a long answer is read without letting others run
+MAX_HELD = 0.02  # seconds for which a long answer is read without letting others run
 
 
 def _log_answer(active: ActiveAgent, model: str, response: ModelResponse, seconds: float) -> None:
@@ -166,7 +166,7 @@ class ModelAnswers:
                     system, frame.state_parts = await self._system(context, active, changes)
             if active.is_dynamic and frame.told is not None:
                 frame.state_parts = {**frame.told, **(frame.state_parts or {})}
-            for _ in range(MOST_EDITS):
+            for _ in range(MAX_EDITS):
                 request = self._request(context, frame, changes, system)
                 try:
                     return await self._fitting(context, frame, context.active, request, changes)
@@ -419,7 +419,7 @@ async def _read(
     response: ModelResponse | None = None
     reasoning: list[str] = []
     loop = asyncio.get_running_loop()
-    pause_at = loop.time() + MOST_HELD
+    pause_at = loop.time() + MAX_HELD
     if context is not None:
         BEFORE_CUT.set(context.redact)  # for the provider's errors; this task ends with the answer
     try:
@@ -429,7 +429,7 @@ async def _read(
                     break
                 if loop.time() >= pause_at:  # events that have arrived already are read without a pause
                     await asyncio.sleep(0)
-                    pause_at = loop.time() + MOST_HELD
+                    pause_at = loop.time() + MAX_HELD
                 if isinstance(event, ModelResponse):
                     response = event
                 elif isinstance(event, ReasoningDelta):

@@ -50,7 +50,7 @@ from toolwright.runtime.model.fitting import (
 )
 from toolwright.runtime.model.sent_records import SentRecords
 from toolwright.runtime.model.summaries import (
-    MOST_SUMMARY,
+    MAX_SUMMARY,
     AskWithin,
     Key,
     Order,
@@ -61,20 +61,20 @@ from toolwright.wire.event import compacted_event
 
 log = logger("toolwright.models")
 
-MOST_LOGGED = 100  # models for summaries that could not be created
+MAX_LOGGED = 100  # models for summaries that could not be created
 # factors, by attempt, for the tokens of a request that was rejected without a limit
 SHRINK = (0.8, 0.7, 0.5, 0.4, 0.3)
 SUMMARY_SHARE = 0.2  # share of the budget that a summary can take
 AT_ONCE = 1_000_000  # characters that are counted without a thread
-KNOWN_READERS = 100
-KNOWN_MODELS = 1_000
-MOST_OVER = 2  # factor by which an estimate can exceed the maximum tokens by mistake
-MOST_OPEN = 50  # open calls that always stay
-MOST_KEPT = (
+MAX_CACHED_READERS = 100
+MAX_CACHED_LIMITS = 1_000
+MAX_OVER = 2  # factor by which an estimate can exceed the maximum tokens by mistake
+MAX_OPEN = 50  # open calls that always stay
+MAX_KEPT = (
     150  # messages that stay: a statement names the positions of up to three rows, and SQLite takes 500
 )
-MOST_WAIT = 60.0  # seconds that an answer waits for a summary
-MOST_EDITS = 10  # number of times that a request is rebuilt because a summary was edited in the meantime
+MAX_WAIT = 60.0  # seconds that an answer waits for a summary
+MAX_EDITS = 10  # number of times that a request is rebuilt because a summary was edited in the meantime
 
 
 Tell: TypeAlias = Callable[[int], Awaitable[Mapping[str, str]]]
@@ -129,7 +129,7 @@ class ContextWindows:
                 extended = changed(extended, form=form.with_tool(self.reader))
             cached = active, extended
             self._readers[id(active)] = cached
-            if len(self._readers) > KNOWN_READERS:
+            if len(self._readers) > MAX_CACHED_READERS:
                 self._readers.popitem(last=False)
         return cached[1]
 
@@ -163,7 +163,7 @@ class ContextWindows:
                     await self._shorten(context, frame, fitting, ask, "budget")
                 except ContextTooLong:
                     declared = self._declared(active, model)
-                    most = MOST_OVER if policy.max_tokens is None else 1
+                    most = MAX_OVER if policy.max_tokens is None else 1
                     if declared is not None and fitting.tokens > declared * most:
                         raise
                     # Too long only by an estimate or a learned limit: the provider decides.
@@ -237,7 +237,7 @@ class ContextWindows:
         key = id(model), _answer_of(active)  # the room for the answer can be a part of the limit
         previous = self._learned.pop(key, (model, limit))[1]
         self._learned[key] = model, min(limit, previous)
-        if len(self._learned) > KNOWN_MODELS:
+        if len(self._learned) > MAX_CACHED_LIMITS:
             self._learned.popitem(last=False)
 
     # ── budgets ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -386,9 +386,7 @@ class ContextWindows:
         """Return the summary, or None if it takes too long, the run is cancelled, or the run is out of time."""
         task = asyncio.ensure_future(writing)
         aborted = asyncio.ensure_future(context.abort.wait())
-        seconds = (
-            MOST_WAIT if context.time_limit is None else min(max(context.seconds_left(), 0.0), MOST_WAIT)
-        )
+        seconds = MAX_WAIT if context.time_limit is None else min(max(context.seconds_left(), 0.0), MAX_WAIT)
         try:
             done, _ = await asyncio.wait(
                 {task, aborted}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
@@ -412,18 +410,18 @@ class ContextWindows:
                 model = await self._models(policy.summarize_with)
             except ToolwrightError as error:
                 known = policy.summarize_with in self._unusable
-                if not known and len(self._unusable) < MOST_LOGGED:
+                if not known and len(self._unusable) < MAX_LOGGED:
                     self._unusable.append(policy.summarize_with)
                     log.warning("Summaries are not written for %s: %s", active.agent.name, error.message)
                 return None
-        own = Context().budget(window_of(model), MOST_SUMMARY) or fitting.budget
+        own = Context().budget(window_of(model), MAX_SUMMARY) or fitting.budget
         return Order(
             messages=fitting.messages[:count],
             covers=covers,
             digest=await in_thread_if_large(texts(fitting.messages), fitting.digest, covers),
             model=model,
             room=min(own, fitting.budget) if model is fitting.model else own,
-            tokens=min(MOST_SUMMARY, int(fitting.budget * SUMMARY_SHARE)),
+            tokens=min(MAX_SUMMARY, int(fitting.budget * SUMMARY_SHARE)),
             instructions=policy.instructions,
             who=active.who,
         )
@@ -440,15 +438,15 @@ class ContextWindows:
             ):
                 continue
             room -= message_tokens(message)
-            if room >= 0 and message.seq is not None and len(seqs) < MOST_KEPT:
+            if room >= 0 and message.seq is not None and len(seqs) < MAX_KEPT:
                 seqs.add(message.seq)
         open_calls = [each.call_id for each in omitted if each.role == "tool" and may_be_open(each)]
-        for call_id in open_calls[-MOST_OPEN:]:
+        for call_id in open_calls[-MAX_OPEN:]:
             if call_id is None:
                 continue
             call = await context.retry_until_available(lambda one=call_id: self._store.call(one))
             step = step_of(omitted, call_id) if call is not None and call.status in OPEN else set[int]()
-            if len(seqs | step) <= MOST_KEPT:
+            if len(seqs | step) <= MAX_KEPT:
                 seqs |= step
         return seqs
 

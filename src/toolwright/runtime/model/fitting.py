@@ -26,7 +26,7 @@ from toolwright.core.threads.compaction import (
 )
 from toolwright.core.threads.message import Message
 from toolwright.core.value import changed
-from toolwright.runtime.context.conversation import MOST_OFF
+from toolwright.runtime.context.conversation import MAX_OFF
 from toolwright.runtime.model.summaries import Summary, last_lines
 
 OWN_SHARE = (
@@ -40,8 +40,8 @@ WORTH_CLEARING = (
     0.1  # minimum share of the budget that references alone must save: each time the cached prefix is lost
 )
 
-LEAST_LIMIT = 100  # tokens: a lower limit of a provider is ignored
-MOST_SAID = 300  # maximum characters of a provider's message that an error quotes
+MIN_LIMIT = 100  # tokens: a lower limit of a provider is ignored
+MAX_SAID = 300  # maximum characters of a provider's message that an error quotes
 
 UNPIN = "Unpin it."
 EDIT_SUMMARY = "Edit or remove the summary."
@@ -272,7 +272,7 @@ class Fitting:
         if self.refused is not None:  # the budget is only a guess, unless the provider named it
             limit = self.refused.limit
             most = "fewer" if limit is None else quantity(limit, "token")
-            most = f"{most}: {brief(self.refused.message, MOST_SAID).rstrip('.')}"
+            most = f"{most}: {brief(self.refused.message, MAX_SAID).rstrip('.')}"
         return ContextTooLong(
             f"{what} {int(size * self.factor)} tokens, and a request to {name} may have {most}. {remedy}"
         )
@@ -315,12 +315,12 @@ def identity_of(refused: ContextTooLong, estimate: int) -> tuple[int | None, int
     """
     answer = refused.answer or 0
     limit = None if refused.limit is None else refused.limit - answer
-    if limit is None or limit < LEAST_LIMIT:
+    if limit is None or limit < MIN_LIMIT:
         return None, None
     if refused.asked is None:
-        return (limit, None) if limit * MOST_OFF >= estimate else (None, None)
+        return (limit, None) if limit * MAX_OFF >= estimate else (None, None)
     counted = refused.asked - answer
-    if counted <= limit or not estimate / MOST_OFF <= counted <= estimate * MOST_OFF:
+    if counted <= limit or not estimate / MAX_OFF <= counted <= estimate * MAX_OFF:
         return None, None
     return limit, counted
 

@@ -13,7 +13,7 @@ from toolwright.core.value import changed
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 
-KNOWN_TEXTS, KNOWN_TOOLS = 10_000, 100
+MAX_CACHED_TEXTS, MAX_CACHED_TOOLS = 10_000, 100
 
 
 class SentRecords:
@@ -28,7 +28,7 @@ class SentRecords:
         for each in frame.texts:
             self._known[each.thread_id, each.digest] = None
         frame.texts = ()
-        while len(self._known) > KNOWN_TEXTS:
+        while len(self._known) > MAX_CACHED_TEXTS:
             self._known.popitem(last=False)
 
     def record(
@@ -110,6 +110,6 @@ class SentRecords:
             text = json.dumps(described, ensure_ascii=False)
             cached = tools, text, text_digest(text)
             self._tools[id(tools)] = cached
-            if len(self._tools) > KNOWN_TOOLS:
+            if len(self._tools) > MAX_CACHED_TOOLS:
                 self._tools.popitem(last=False)
         return cached[1], cached[2]

@@ -14,11 +14,11 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.wire.event import live_event, tool_event
 from toolwright.wire.text import partial_json
 
-MOST_OF_A_NAME = 200  # characters
+MAX_OF_A_NAME = 200  # characters
 INTERVAL = 0.05  # seconds between two deltas of one stream
 _TEXT, _REASONING = -1, -2  # indexes of these among the parts of an answer; calls have their own
 # characters; a longer text is shown by its deltas only, and each delta has at most this length
-MOST_SHOWN = 32 * 1024
+MAX_SHOWN = 32 * 1024
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class SpaceStream:
         if begins:
             started = tool_event("tool.started", stream.call_id, name)
             self._publish("tool.started", started.payload)
-        if len(arguments) <= MOST_SHOWN:
+        if len(arguments) <= MAX_SHOWN:
             partial = partial_json(arguments)
             payload: JSONObject = {"delta": delta, "text": arguments, "partialArgs": partial}
             self._publish("tool.streaming", {"streamId": stream.call_id, "toolName": name, **payload})
@@ -94,7 +94,7 @@ class SpaceStream:
     def _show_speech(self, stream: _Stream, arguments: str) -> None:
         partial = partial_json(arguments)
         text = partial.get("text") if isinstance(partial, dict) else None
-        if not isinstance(text, str) or text == stream.shown or len(text) > MOST_SHOWN:
+        if not isinstance(text, str) or text == stream.shown or len(text) > MAX_SHOWN:
             return
         delta = text[len(stream.shown) :] if text.startswith(stream.shown) else text
         stream.shown = text
@@ -236,17 +236,17 @@ class _Part:
         if not self.fresh:
             return None
         fresh = "".join(self.fresh)
-        delta = fresh[:MOST_SHOWN]
-        self.fresh = [fresh[MOST_SHOWN:]] if len(fresh) > MOST_SHOWN else []
+        delta = fresh[:MAX_SHOWN]
+        self.fresh = [fresh[MAX_SHOWN:]] if len(fresh) > MAX_SHOWN else []
         if self.shown and not delta:
             return None
         self.shown, self.text = True, self.text + delta
-        large = len(self.text) > MOST_SHOWN
+        large = len(self.text) > MAX_SHOWN
         payload: JSONObject = {"streamId": stream_id, "stepNumber": step, "delta": delta}
         payload |= {"truncated": True} if large else {"text": self.text}
         if not self.name:
             return "message.delta", payload
         return "tool.streaming", payload | {
-            "toolName": self.name[:MOST_OF_A_NAME],
+            "toolName": self.name[:MAX_OF_A_NAME],
             "partialArgs": None if large else partial_json(self.text),
         }

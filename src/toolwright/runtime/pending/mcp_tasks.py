@@ -54,7 +54,7 @@ AT_ONCE = 100
 """Concurrent polls of one server's tasks: more would delay the runs of others."""
 CROWDED = 10.0
 """Seconds by which a poll is delayed while so many are in progress; up to twice as many, different for each task."""
-MOST_QUESTIONS = 20
+MAX_QUESTIONS = 20
 """Maximum number of questions that one task may ask."""
 PATIENCE = 0.1
 """Factor of a task's age after which it is polled again, so that long tasks are polled less often."""
@@ -183,7 +183,7 @@ class McpTasks:
     async def _ask(self, task: McpTask, call: Call, target: McpTarget, state: McpTaskState) -> None:
         """Ask new questions and submit answers, until the server no longer requests input."""
         questions, question_ids = state.questions or {}, dict(task.questions)
-        if not questions or len({*question_ids, *questions}) > MOST_QUESTIONS:
+        if not questions or len({*question_ids, *questions}) > MAX_QUESTIONS:
             error = "asks too many questions" if questions else "asks for input that no one here can give"
             await self._hand_in(call, ToolResult.fail(f"The task {error}.", error_code="mcp_task_failed"))
             await self._forget(task, target)

@@ -26,7 +26,7 @@ from toolwright.runtime.threads.events import Subscription
 from toolwright.wire.call import arguments_json
 
 BACKLOG = 2_000  # maximum number of offers queued for one reader
-MOST_BYTES = 1024 * 1024  # maximum bytes of offers queued for one reader, unless it is a single one
+MAX_BYTES = 1024 * 1024  # maximum bytes of offers queued for one reader, unless it is a single one
 OVERLAP = timedelta(seconds=60)
 """Maximum delay until a started call is visible in the journal, plus the clock difference of processes."""
 PAGE = 100  # calls per read
@@ -34,7 +34,7 @@ PACE = 0.01  # seconds between full pages, across all readers
 LOOK_AGAIN = 2.0  # seconds between two reads of the journal
 LOOK_ABROAD = 0.5  # the same while another process drives the journal
 SPACING = 0.1  # minimum seconds between such reads
-MOST = 10_000  # maximum number of expired leases per read
+MAX_EXPIRED_READ = 10_000  # maximum number of expired leases per read
 ENVELOPE = 300  # approximate bytes of an offer in addition to its arguments
 
 
@@ -65,7 +65,7 @@ class OfferQueue:
 
     def put(self, event: Event, size: int) -> None:
         """Queue an event without blocking. A reader that lags too far is disconnected and re-reads the offers later."""
-        if self._waiting and (len(self._waiting) >= BACKLOG or self._bytes + size > MOST_BYTES):
+        if self._waiting and (len(self._waiting) >= BACKLOG or self._bytes + size > MAX_BYTES):
             self._waiting.clear()
             self._overrun.set()
         self._waiting.append(event)
@@ -178,7 +178,7 @@ class Offers:
             for offer in page:
                 self._announce(offer)
             after = (_began(page[-1].call), page[-1].call.id)
-        for offer in await self._store.offers.expired_leases(now, since=since, limit=MOST):
+        for offer in await self._store.offers.expired_leases(now, since=since, limit=MAX_EXPIRED_READ):
             self._tell_again(offer)
         return max(since, horizon)
 

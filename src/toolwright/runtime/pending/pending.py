@@ -21,6 +21,7 @@ from toolwright.core.journal.effects import Effect
 from toolwright.core.journal.space_effects import Source
 from toolwright.core.journal.store import CallVisibility
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped, plain
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.mcp.questions import OpenForms, read_answer
 from toolwright.core.results import CALL_CANCELLED, AttachmentRef, ToolResult
 from toolwright.core.spaces import entity_of
@@ -70,7 +71,6 @@ log = logging.getLogger("toolwright.runtime")
 LEASES = (1.0, 3600.0)
 """Minimum and maximum seconds for which a worker can claim a call. A worker renews the lease of a longer one."""
 APPROVED = "Tool call already approved"
-LONGEST_NAME = 200  # characters of a worker's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -554,10 +554,10 @@ def _has_changed(call: Call, terms: Terms, agent: ActiveAgent | None) -> bool:
 def _claimable(worker: str, lease: float) -> None:
     by_text("worker", worker)
     by_kind("worker", worker, str, "text")
-    if not worker.strip() or len(worker) > LONGEST_NAME:
+    if not worker.strip() or len(worker) > MAX_NAME:
         raise errors.InvalidRequest(
-            f"worker must be a name of 1 to {LONGEST_NAME} characters.",
-            [{"path": "worker", "message": f"must be a name of 1 to {LONGEST_NAME} characters"}],
+            f"worker must be a name of 1 to {MAX_NAME} characters.",
+            [{"path": "worker", "message": f"must be a name of 1 to {MAX_NAME} characters"}],
         )
     by_kind("lease", lease, (int, float), "a number of seconds")
     if isinstance(lease, bool) or not LEASES[0] <= lease <= LEASES[1]:

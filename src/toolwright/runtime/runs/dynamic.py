@@ -20,7 +20,7 @@ from toolwright.runtime.state.state import HandlerServices, RunState, view_of
 
 INSTRUCTIONS = "instructions"
 """The part of an agent's state that has the instructions of a step."""
-REMEMBERED = 1_000  # active agents without unavailable tools
+MAX_CACHED_AGENTS = 1_000  # active agents without unavailable tools
 
 
 class DynamicValues:
@@ -151,7 +151,7 @@ class DynamicValues:
             if isinstance(base.form, ComposedForm):
                 narrowed = changed(narrowed, form=base.form.without(names))
             known = self._narrowed[key] = base, narrowed
-            if len(self._narrowed) > REMEMBERED:
+            if len(self._narrowed) > MAX_CACHED_AGENTS:
                 self._narrowed.popitem(last=False)
         return known[1]
 

@@ -28,7 +28,7 @@ from toolwright.runtime.threads.inbox import own_message
 from toolwright.wire.event import run_event
 
 _log = logger("toolwright.runtime")
-_MOST_UNKNOWN = 1_000  # maximum number of unknown agents that a warning has named
+_MAX_UNKNOWN = 1_000  # maximum number of unknown agents that a warning has named
 _LIMITS: Mapping[str | None, str] = {
     "max_steps": "its limit of steps (max_steps)",
     "max_seconds": "its time limit (max_seconds)",
@@ -152,7 +152,7 @@ class RunEnds:
     def _log_left(self, run_id: str, why: str) -> None:
         is_known = why in self._unknown_agents
         _log.log(INFO if is_known else WARNING, "Run %s is left to other processes: %s", run_id, why)
-        if len(self._unknown_agents) < _MOST_UNKNOWN:
+        if len(self._unknown_agents) < _MAX_UNKNOWN:
             self._unknown_agents.add(why)
 
     async def end_open_calls(self, context: RunContext, changes: Changes, end: End) -> None:

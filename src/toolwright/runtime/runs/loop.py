@@ -22,7 +22,7 @@ from toolwright.runtime.context.commit import End
 from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.conversation import Frame
 
-MOST_AT_ONCE = 100  # external calls that one unit starts
+MAX_AT_ONCE = 100  # external calls that one unit starts
 
 
 class SelectAgent(Value):
@@ -239,7 +239,7 @@ def _outside_calls(context: RunContext, asked: Sequence[InboxEvent]) -> TakeOuts
     if lost:
         return TakeOutsideCalls(events=lost, refused="handed_over")
     is_invalid = FAULT in asked[0].content
-    first = takewhile(lambda event: (FAULT in event.content) == is_invalid, asked[:MOST_AT_ONCE])
+    first = takewhile(lambda event: (FAULT in event.content) == is_invalid, asked[:MAX_AT_ONCE])
     return TakeOutsideCalls(events=[*first], refused="invalid" if is_invalid else None)
 
 

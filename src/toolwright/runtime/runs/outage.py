@@ -16,7 +16,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.threads.inbox import OWN
 from toolwright.wire.event import run_event
 
-LONGEST_RETRY_AFTER = 86_400.0  # seconds; a longer `Retry-After` is capped
+MAX_RETRY_AFTER = 86_400.0  # seconds; a longer `Retry-After` is capped
 
 
 def has_own_message(context: RunContext) -> bool:
@@ -50,7 +50,7 @@ def outage(context: RunContext, error: ToolwrightError) -> JSONObject:
     """
     now = context.clock.now()
     asked = error.retry_after if isinstance(error, ModelUnavailable) else None
-    told = now + timedelta(seconds=min(asked or 0.0, LONGEST_RETRY_AFTER))
+    told = now + timedelta(seconds=min(asked or 0.0, MAX_RETRY_AFTER))
     before = context.run.waiting if retries(context.run) else None
     return {
         "reason": "model",

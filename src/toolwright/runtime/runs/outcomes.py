@@ -17,7 +17,7 @@ from toolwright.core.model import ModelResponse, call_not_executed
 from toolwright.core.requests.speaker import ComposedForm
 from toolwright.core.results import Outcome, Pending, ToolResult
 from toolwright.core.schemas.output import (
-    MOST_CORRECTIONS,
+    MAX_CORRECTIONS,
     OUTPUT_FAULT,
     FormedAnswer,
     InvalidAnswer,
@@ -57,7 +57,7 @@ from toolwright.wire.event import step_event
 
 log = logger("toolwright.runtime")
 
-MOST_SHOWN = 500  # maximum characters of an answer that its error quotes
+MAX_SHOWN = 500  # maximum characters of an answer that its error quotes
 ENDED = AbandonedCallResults(
     code="interrupted",
     what="The call that made this one ended",
@@ -166,15 +166,15 @@ class Outcomes:
         frame = context.frame
         answer, formed = changed(response, calls=()), FormedAnswer(response=response)
         following = self.answer(context, before, answer, formed, is_sent_back=isinstance(fault, SentBack))
-        if corrections(frame.messages, context.run.id) >= MOST_CORRECTIONS:
-            times = f"{MOST_CORRECTIONS + 1} times in a row"
+        if corrections(frame.messages, context.run.id) >= MAX_CORRECTIONS:
+            times = f"{MAX_CORRECTIONS + 1} times in a row"
             if isinstance(fault, SentBack):
                 code = HookFailed.code
                 error = f"A hook has sent the model's answer back {times}: {brief(fault.reason)}"
             else:
                 code = OUTPUT_FAULT
                 error = f"The model's answer broke its schema {times}: {brief(str(fault))}"
-            error = f"{sentence(error)} The last answer: {brief(response.text, MOST_SHOWN)}"
+            error = f"{sentence(error)} The last answer: {brief(response.text, MAX_SHOWN)}"
             return changed(following, end=End("failed", error=error, error_code=code))
         text = fault.reason if isinstance(fault, SentBack) else correction(fault)
         changes = following.changes

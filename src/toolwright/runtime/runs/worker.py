@@ -56,9 +56,9 @@ APP_CODE = frozenset({"function", "prompt"})
 LOST_PAUSE = 1.0  # seconds before a thread whose owner has changed is checked again
 STRAGGLERS = 20.0  # seconds within which a commit that was in progress when a run was suspended has finished
 # threads whose messages are kept in memory, and maximum characters of each
-MOST_KNOWN, MOST_KNOWN_TEXT = (32, 1_000_000)
+MAX_CACHED_THREADS, MAX_CACHED_TEXT = (32, 1_000_000)
 LAST_WORD = 5.0  # seconds to release a run
-MOST_UNRELEASED = 10_000  # runs of which a process knows that it has not released them
+MAX_UNRELEASED = 10_000  # runs of which a process knows that it has not released them
 
 
 def _agent_name(context: RunContext) -> str:
@@ -221,7 +221,7 @@ class RunWorker:
         """Remember a run that is left without a release, so that the next claim here does not count it as a crash."""
         if context.is_held_here:
             self._unreleased[context.thread.id] = _Unreleased(context.epoch, context.is_isolated)
-            if len(self._unreleased) > MOST_UNRELEASED:
+            if len(self._unreleased) > MAX_UNRELEASED:
                 self._unreleased.popitem(last=False)
         elif not context.run.held:
             self._unreleased.pop(context.thread.id, None)
@@ -335,10 +335,10 @@ class RunWorker:
     def _keep_messages(self, context: RunContext) -> None:
         """Keep the messages of a run of calls in memory, so that the next call does not read the whole thread again."""
         known = context.known if context.run.calls_only else None
-        if known is None or sum(len(each.content) for each in known.messages) > MOST_KNOWN_TEXT:
+        if known is None or sum(len(each.content) for each in known.messages) > MAX_CACHED_TEXT:
             return
         self._known[context.thread.id] = known
-        if len(self._known) > MOST_KNOWN:
+        if len(self._known) > MAX_CACHED_THREADS:
             self._known.popitem(last=False)
 
     async def _lead(self, context: RunContext, view: ThreadView, agent: ActiveAgent | str) -> None:

@@ -24,7 +24,7 @@ from toolwright.core.json_value import (
     plain,
     unwritable,
 )
-from toolwright.core.limits import Page, ended_early
+from toolwright.core.limits import MAX_NAME, Page, ended_early
 from toolwright.core.spaces import OWN_PREFIX, Entity, EntityFields, FrontEnd, entity_of
 from toolwright.core.value import changed
 from toolwright.runtime.agents.agents import Agents, drop_minds
@@ -37,8 +37,7 @@ from toolwright.wire.space import member_removed_event
 log = logging.getLogger("toolwright.runtime")
 
 ALL = 1_000_000  # agents
-LONGEST_NAME = 200  # characters of a name, which every agent in a shared space reads
-LONGEST_EXTERNAL_ID = 512  # characters of an external id that every store can index
+MAX_EXTERNAL_ID = 512  # characters of an external id that every store can index
 _TICK = timedelta(microseconds=1)
 
 
@@ -243,8 +242,8 @@ def _external_id(value: object) -> str | None:
         return None
     if not text.strip():
         raise _invalid_value("external_id", "must not be empty")
-    if len(text) > LONGEST_EXTERNAL_ID:
-        raise _invalid_value("external_id", f"must have at most {LONGEST_EXTERNAL_ID} characters")
+    if len(text) > MAX_EXTERNAL_ID:
+        raise _invalid_value("external_id", f"must have at most {MAX_EXTERNAL_ID} characters")
     if text.startswith(OWN_PREFIX):
         raise _invalid_value("external_id", f"must not begin with {OWN_PREFIX!r}, which is reserved")
     return text
@@ -262,8 +261,8 @@ def _line(path: str, value: object) -> str | None:
     text = _text(path, value)
     if text is not None and not one_line(text):
         raise _invalid_value(path, NOT_ONE_LINE)
-    if text is not None and len(text) > LONGEST_NAME:
-        raise _invalid_value(path, f"must have at most {LONGEST_NAME} characters")
+    if text is not None and len(text) > MAX_NAME:
+        raise _invalid_value(path, f"must have at most {MAX_NAME} characters")
     return text
 
 

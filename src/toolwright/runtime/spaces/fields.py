@@ -17,23 +17,23 @@ from toolwright.core.json_value import (
     plain,
     unwritable,
 )
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.spaces import DeliveryOrder, Space, SpaceFields, SpaceKind
 from toolwright.core.value import changed
 
-LONGEST_NAME = 200  # characters
-LONGEST_TEXT = 100_000
-LONGEST_EMOJI = 64
+MAX_TEXT = 100_000
+MAX_EMOJI = 64
 TICK = timedelta(microseconds=1)
-LONGEST_ID = 128
+MAX_ID = 128
 OWN_ID = r"[A-Za-z0-9_.~-]+"
 _ID = re.compile(OWN_ID)
 
 
 def id_of(value: object) -> str:
     """Return an id chosen by the caller, which must be URL-safe."""
-    fits = isinstance(value, str) and len(value) <= LONGEST_ID and _ID.fullmatch(value)
+    fits = isinstance(value, str) and len(value) <= MAX_ID and _ID.fullmatch(value)
     if not isinstance(value, str) or not fits or value in {".", ".."}:
-        raise invalid_value("id", f"must be 1 to {LONGEST_ID} letters, digits or any of _ . ~ -")
+        raise invalid_value("id", f"must be 1 to {MAX_ID} letters, digits or any of _ . ~ -")
     return value
 
 
@@ -56,8 +56,8 @@ def delivery_of(value: object) -> DeliveryOrder:
 def name_of(path: str, value: object) -> str | None:
     """Return a short text of one line, or None."""
     text = text_of(path, value)
-    if text is not None and not (text.strip() and len(text) <= LONGEST_NAME):
-        raise invalid_value(path, f"must have 1 to {LONGEST_NAME} characters")
+    if text is not None and not (text.strip() and len(text) <= MAX_NAME):
+        raise invalid_value(path, f"must have 1 to {MAX_NAME} characters")
     if text is not None and not one_line(text):
         raise invalid_value(path, NOT_ONE_LINE)
     return text
@@ -79,16 +79,16 @@ def text_of(path: str, value: object) -> str | None:
         raise invalid_value(path, f"must be text, not {brief_value(value)}")
     if unwritable(value):
         raise invalid_value(path, NOT_WRITABLE)
-    if len(value) > LONGEST_TEXT:
-        raise invalid_value(path, f"must have at most {LONGEST_TEXT} characters")
+    if len(value) > MAX_TEXT:
+        raise invalid_value(path, f"must have at most {MAX_TEXT} characters")
     return value
 
 
 def emoji_of(value: object) -> str:
     """Return an emoji: a short text without whitespace."""
     text = text_of("emoji", value)
-    if text is None or not text or len(text) > LONGEST_EMOJI or text.split() != [text]:
-        raise invalid_value("emoji", f"must have 1 to {LONGEST_EMOJI} characters and no white space")
+    if text is None or not text or len(text) > MAX_EMOJI or text.split() != [text]:
+        raise invalid_value("emoji", f"must have 1 to {MAX_EMOJI} characters and no white space")
     return text
 
 

@@ -8,8 +8,8 @@ from toolwright.core.tools.tenvs_needed import MissingTenvs, missing_tenvs
 from toolwright.runtime.agents.agents import Agents
 from toolwright.runtime.agents.minds import person_of
 
-MOST_MEMBERS = 500  # maximum number of members whose names are read
-MOST_SHARED = 1_000  # maximum number of shared spaces that are checked, the oldest first
+MAX_MEMBERS = 500  # maximum number of members whose names are read
+MAX_SHARED = 1_000  # maximum number of shared spaces that are checked, the oldest first
 
 
 class Membership:
@@ -36,7 +36,7 @@ class Membership:
     async def company(self, entity_id: str) -> dict[str, list[tuple[Member, str]]]:
         """Return the members of the entity's spaces with their names, by the id of the space."""
         by_space: dict[str, list[tuple[Member, str]]] = {}
-        for member, name in await self._store.spaces.company(entity_id, MOST_MEMBERS):
+        for member, name in await self._store.spaces.company(entity_id, MAX_MEMBERS):
             label = name if member.type == "human" else await self.agent_name(member.entity_id)
             by_space.setdefault(member.space_id, []).append((member, label or member.entity_id))
         return by_space
@@ -50,7 +50,7 @@ class Membership:
 
     async def share_a_space(self, entity_id: str, other_id: str) -> bool:
         """Return whether both entities are members of a space that is not public: anyone can join a public one."""
-        shared = await self._store.spaces.spaces_of(entity_id, MOST_SHARED, other_id)
+        shared = await self._store.spaces.spaces_of(entity_id, MAX_SHARED, other_id)
         return any(space.kind != "public" for space in shared)
 
     async def admit(self, entity: Entity) -> None:

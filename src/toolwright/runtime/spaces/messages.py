@@ -20,7 +20,7 @@ from toolwright.runtime.spaces.fields import emoji_of, metadata_of, text_of
 from toolwright.runtime.spaces.membership import Membership
 from toolwright.wire.space import member_added_event, message_event, space_event
 
-LONGEST_PAGE = 200
+MAX_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class History:
         page(limit)
         for name, seq in (("after", after), ("before", before)):
             whole_number(name, 0 if seq is None else seq)
-        limit = type(limit)(min(limit, LONGEST_PAGE))
+        limit = type(limit)(min(limit, MAX_PAGE))
         rows = await self._store.spaces.messages(space_id, after=after, before=before, limit=limit)
         return await self.shown(rows)
 

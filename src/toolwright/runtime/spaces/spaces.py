@@ -67,7 +67,7 @@ from toolwright.runtime.spaces.messages import (
 from toolwright.wire.space import edited_event, member_added_event, member_removed_event, space_event
 
 SWEPT_ELSEWHERE = 0.1  # seconds until another attempt while another task or process deletes the rows
-MOST_ATTEMPTS = 100
+MAX_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Spaces(Carried):
             raise AlreadyExists(f"The space {space_id!r} already exists.")
         if await sweep_rows(self._store, self._clock, self._new_id):
             return
-        if attempts > MOST_ATTEMPTS:
+        if attempts > MAX_ATTEMPTS:
             raise StoreError(f"The rows of the deleted space {space_id!r} are still being deleted.")
         await asyncio.sleep(SWEPT_ELSEWHERE)  # real time, independent of a test's clock
 

@@ -29,7 +29,7 @@ from toolwright.runtime.context.context import RunContext
 from toolwright.runtime.context.execution import RunExecution
 from toolwright.runtime.context.record import source_of
 
-MOST_QUEUED = 100
+MAX_QUEUED = 100
 
 
 class Facts(Carried):
@@ -178,8 +178,8 @@ class NestedCalls:
     def queue(self, name: str, arguments: JSONObject | str | None) -> None:
         """Queue a call for the end of the step. Raises `InvalidRequest` for more than 100 of them."""
         name, text = tool_call(name, arguments)
-        if len(self._execution.queued) >= MOST_QUEUED:
-            raise InvalidRequest(f"A call can queue at most {MOST_QUEUED} tools.")
+        if len(self._execution.queued) >= MAX_QUEUED:
+            raise InvalidRequest(f"A call can queue at most {MAX_QUEUED} tools.")
         self._execution.queued = (*self._execution.queued, QueuedCall(name=name, arguments=text))
 
 

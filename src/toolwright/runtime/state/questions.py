@@ -20,7 +20,7 @@ from toolwright.core.state.state import (
 )
 from toolwright.runtime.state.facts import Facts, NestedCalls
 
-MOST_ASKED = 3
+MAX_ASKED = 3
 """Maximum number of times that a question is asked whose answers its model rejects after they were submitted."""
 
 
@@ -77,7 +77,7 @@ class Questions(Facts):
             try:
                 return elicited(asked, result, model)
             except InvalidRequest as error:
-                if number == MOST_ASKED:
+                if number == MAX_ASKED:
                     raise
                 asked = {**request, "message": f"{request['message']}\n\n{error.message}"}
                 number += 1

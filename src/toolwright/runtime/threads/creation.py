@@ -17,7 +17,7 @@ from toolwright.core.imports.conversation import read_conversation
 from toolwright.core.imports.message import ImportedMessage
 from toolwright.core.journal.units import Conflict, CreateThread
 from toolwright.core.json_value import JSON, NOT_WRITABLE, JSONObject, dumps, plain_names, unwritable
-from toolwright.core.limits import MAX_ID, MAX_NAME, MOST_NAMES
+from toolwright.core.limits import MAX_ID, MAX_NAME, MAX_NAMES
 from toolwright.core.results import AttachmentRef, InvalidField, ToolResult, checked_fields
 from toolwright.core.text import sentence
 from toolwright.core.threads.message import Message, MessageCall
@@ -30,7 +30,7 @@ from toolwright.runtime.files import FileKeeper
 from toolwright.runtime.journal import Services
 
 AT_ONCE = 250  # imported messages whose rows are built without a pause
-_MOST_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "name": MAX_NAME, "tags": MAX_NAME, "key": MAX_ID}
+_MAX_CHARACTERS = {"agent": MAX_ID, "user_id": MAX_ID, "name": MAX_NAME, "tags": MAX_NAME, "key": MAX_ID}
 
 
 class Creation:
@@ -199,7 +199,7 @@ def check_texts(*, tags: Sequence[str] | None = None, **texts: str | None) -> No
             raise invalid_value(path, f"must be text, not {brief_value(text)}{hint}")
         if unwritable(text):
             raise invalid_value(path, NOT_WRITABLE)
-        most = _MOST_CHARACTERS.get(path)
+        most = _MAX_CHARACTERS.get(path)
         if most is not None and len(text) > most:
             raise invalid_value(path, f"must have at most {most} characters")
 
@@ -233,8 +233,8 @@ def _tenvs(value: object, active: ActiveAgent) -> JSONObject:
         raise invalid_value("tenvs", f"must be JSON: {error.message.rstrip('.')}") from error
     if not isinstance(tenvs, dict):
         raise invalid_value("tenvs", "must be an object of names and values")
-    if len(tenvs) > MOST_NAMES:
-        raise invalid_value("tenvs", f"must have at most {MOST_NAMES} names")
+    if len(tenvs) > MAX_NAMES:
+        raise invalid_value("tenvs", f"must have at most {MAX_NAMES} names")
     for name in tenvs:
         fault = name_error(name)
         if fault is not None:

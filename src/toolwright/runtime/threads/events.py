@@ -21,7 +21,7 @@ from toolwright.runtime.threads.results import RunResults
 from toolwright.wire.run_events import RunEvents
 
 PAGE = 500
-MOST_WARNED = 1_000  # maximum number of runs whose missing agents have been logged
+MAX_WARNED = 1_000  # maximum number of runs whose missing agents have been logged
 log = logger("toolwright.runtime")
 LOOK_AGAIN = 5.0  # seconds without events after which the journal is read anyway
 LOOK_ABROAD = 0.25  # the same while another process drives the journal
@@ -187,7 +187,7 @@ class RunStreams:
         """
         if not isinstance(waiting, dict) or waiting.get("reason") != "agent" or self._motor.driving:
             return
-        if run_id not in self._warned and len(self._warned) < MOST_WARNED:
+        if run_id not in self._warned and len(self._warned) < MAX_WARNED:
             self._warned.add(run_id)
             log.warning("Run %s waits. %s", run_id, waiting.get("error"))
 

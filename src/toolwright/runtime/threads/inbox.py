@@ -21,7 +21,7 @@ from toolwright.wire.result import attachment_from_json, attachment_to_json
 from toolwright.wire.text import comparable_name, is_misleading, readable, readable_result, speaker_name
 
 LONG = 50_000  # length in characters from which a text is cleaned in a thread
-MOST_TOGETHER = 20_000  # characters of events that are combined into one message
+MAX_TOGETHER = 20_000  # characters of events that are combined into one message
 PREVIEWED = 80  # characters of an event that a preview shows
 _BOUNDED: Mapping[InboxType, Sequence[str]] = {
     "space_message": ("content",),
@@ -104,7 +104,7 @@ def inbox_parts(events: Sequence[InboxEvent]) -> list[Sequence[InboxEvent]]:
     parts, size = [list[InboxEvent]()], 0
     for event in sorted(events, key=_rank, reverse=True):  # events of the same rank keep their order in time
         length = len(line(event))
-        if parts[-1] and size + length > MOST_TOGETHER:
+        if parts[-1] and size + length > MAX_TOGETHER:
             parts.append([])
             size = 0
         parts[-1].append(event)

@@ -16,7 +16,7 @@ from toolwright.core.env.env import SECRETS, EnvInput, EnvType
 from toolwright.core.errors import InvalidRequest, NotFound, OtherDeps, ThreadTerminated
 from toolwright.core.files import FileChange, FileDrafts
 from toolwright.core.imports.conversation import ConversationForm
-from toolwright.core.imports.message import MOST_IMPORTED
+from toolwright.core.imports.message import MAX_IMPORTED
 from toolwright.core.journal import units
 from toolwright.core.journal.space_effects import Compact, Hide, Pin
 from toolwright.core.journal.store import Order
@@ -25,7 +25,7 @@ from toolwright.core.json_value import (
     JSONObject,
     utf8_longer,
 )
-from toolwright.core.limits import MAX_MESSAGE, MAX_NAME, MAX_SUMMARY, MOST_PINNED
+from toolwright.core.limits import MAX_MESSAGE, MAX_NAME, MAX_PINNED, MAX_SUMMARY
 from toolwright.core.results import Attachment, AttachmentRef, InvalidField, checked_fields
 from toolwright.core.text import clean_text
 from toolwright.core.threads.compaction import Compaction, edited, in_effect, removed
@@ -309,7 +309,7 @@ class Threads(Carried):
     async def pin(self, thread_id: str, message_id: str, pinned: bool = True) -> Message:
         """Pin a message, so that it is never left out of a request, or unpin it. Return the message.
 
-        Raises `InvalidRequest` for a message of a tool or with calls, and if `MOST_PINNED` messages are already pinned;
+        Raises `InvalidRequest` for a message of a tool or with calls, and if `MAX_PINNED` messages are already pinned;
         `NotFound` for a message that is not in the thread's own conversation.
         """
         by_kind("pinned", pinned, bool, "true or false")
@@ -327,11 +327,11 @@ class Threads(Carried):
                     f"The message {message_id!r} cannot be pinned: calls and their results stay together. Pin a "
                     "message of a user or of the agent."
                 )
-            if pinned and len(await self._store.pinned_messages(thread_id)) >= MOST_PINNED:
+            if pinned and len(await self._store.pinned_messages(thread_id)) >= MAX_PINNED:
                 raise InvalidRequest(
-                    f"{MOST_PINNED} messages of the thread {thread_id!r} are already pinned. Unpin another one first."
+                    f"{MAX_PINNED} messages of the thread {thread_id!r} are already pinned. Unpin another one first."
                 )
-            effect = Pin(thread_id=thread_id, seq=message.seq, pinned=pinned, most=MOST_PINNED)
+            effect = Pin(thread_id=thread_id, seq=message.seq, pinned=pinned, most=MAX_PINNED)
             unit = units.Apply(token=self._new_id("unit"), at=self._clock.now(), effects=(effect,))
             answer = await self._store.commit(unit)
             if not isinstance(answer, units.Conflict):
@@ -373,7 +373,7 @@ class Threads(Carried):
         if message.role == "user" or not (message.calls or message.call_id):
             return [message]
         if message.imported:
-            of_run = await self._store.messages(thread_id, MOST_IMPORTED)
+            of_run = await self._store.messages(thread_id, MAX_IMPORTED)
         elif message.run_id is not None:
             of_run = [each for each in await self._store.run_messages(message.run_id) if each.within is None]
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from toolwright.core.agents.memory import MOST_FOUND, Block, Passage, check_block, check_passage, read_query
+from toolwright.core.agents.memory import MAX_FOUND, Block, Passage, check_block, check_passage, read_query
 from toolwright.core.agents.mind import GoalChange, MemoryChange, PlanChange
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.journal.agent_effects import AddPassage, CheckMind, SetBlock
@@ -283,7 +283,7 @@ class MemoryToolkit:
         ranking = await run.retry_until_available(
             lambda: rank_passages(self._memory, self._semantics, keeper, query, text)
         )
-        return {"passages": [shapes.Passage.of(each) for each in ranking[:MOST_FOUND]]}
+        return {"passages": [shapes.Passage.of(each) for each in ranking[:MAX_FOUND]]}
 
     async def _store(self, run: BuiltinState, content: str, tags: list[str]) -> JSON:
         check_passage(content, tags)

@@ -11,7 +11,7 @@ from typing import Annotated, ParamSpec, TypeVar
 from pydantic import Field
 
 from toolwright.core.errors import InvalidRequest, NotFound
-from toolwright.core.imports.message import MOST_IMPORTED
+from toolwright.core.imports.message import MAX_IMPORTED
 from toolwright.core.journal.store import Store
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.limits import PageLimit, ended_early
@@ -25,12 +25,12 @@ from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_r
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PAGE, MOST_PAGE = 4_000, 20_000  # characters of a page, by default and at most
+PAGE, MAX_PAGE = 4_000, 20_000  # characters of a page, by default and at most
 FOUND, AROUND = 10, 120  # maximum matches of a search, and characters on each side of a match
-MOST_SEARCHED = 20_000  # maximum number of messages that a search reads, the newest first
+MAX_SEARCHED = 20_000  # maximum number of messages that a search reads, the newest first
 # of results in files; for the remaining ones only the message is searched
-MOST_SEARCHED_BYTES = 64 * 1024 * 1024
-PIECE = 50  # messages per read
+MAX_SEARCHED_BYTES = 64 * 1024 * 1024
+READ_SIZE = 50  # messages per read
 FAST, AT_ONCE = 100_000, 1_000_000  # bytes of a text that is read without a thread, and in one piece
 
 
@@ -47,7 +47,7 @@ class ResultReader:
         call_id: str | None = None,
         query: Annotated[str | None, Field(max_length=200)] = None,
         offset: Annotated[int, Field(ge=0)] = 0,
-        limit: Annotated[int, Field(ge=1, le=MOST_PAGE)] = PAGE,
+        limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = PAGE,
     ) -> ToolResult:
         """Read the result of an earlier tool call in this conversation that is not shown any more.
 
@@ -111,10 +111,10 @@ class ResultReader:
                 yield message
             return
         before: int | None = None
-        for _ in range(MOST_SEARCHED // PIECE):
+        for _ in range(MAX_SEARCHED // READ_SIZE):
             place = before
             page = await run.retry_until_available(
-                lambda at=place: self._store.messages_before(run.thread.id, at, PageLimit(PIECE))
+                lambda at=place: self._store.messages_before(run.thread.id, at, PageLimit(READ_SIZE))
             )
             for message in reversed(page):
                 yield message
@@ -128,7 +128,7 @@ class ResultReader:
         read, is_over = 0, False
         while not is_over:
             page = await run.retry_until_available(
-                lambda offset=read: self._store.messages(run.thread.id, PageLimit(MOST_IMPORTED), offset)
+                lambda offset=read: self._store.messages(run.thread.id, PageLimit(MAX_IMPORTED), offset)
             )
             imported = [message for message in page if message.imported]
             for message in imported:
@@ -142,13 +142,13 @@ class ResultReader:
         while has_more:
             page = await run.retry_until_available(
                 lambda offset=read: self._store.messages(
-                    run.thread.id, PageLimit(MOST_SEARCHED), offset, run_id=run_id
+                    run.thread.id, PageLimit(MAX_SEARCHED), offset, run_id=run_id
                 )
             )
             for message in page:
                 yield message
             read += len(page)
-            has_more = len(page) == MOST_SEARCHED or ended_early(page)
+            has_more = len(page) == MAX_SEARCHED or ended_early(page)
 
     async def _whole(self, state: ThreadState, message: Message) -> str | bytes:
         """Return the whole result: its text, or its file if the model read only the beginning."""
@@ -160,7 +160,7 @@ class ResultReader:
         results: list[JSON] = []
         searched, skipped = 0, 0
         own_call = await run.retry_until_available(lambda: self._store.call(run.call_id))
-        bytes_left = MOST_SEARCHED_BYTES
+        bytes_left = MAX_SEARCHED_BYTES
         async for message in self._messages(run, None if own_call is None else own_call.parent_id):
             searched += 1
             if message.tool_name == READ_RESULT or not _is_read(message, state):
@@ -179,7 +179,7 @@ class ResultReader:
             if len(results) == FOUND:
                 return {"results": results}
         notes: list[JSON] = []
-        if searched >= MOST_SEARCHED:
+        if searched >= MAX_SEARCHED:
             notes.append(f"Only the newest {searched} messages were searched.")
         if skipped:
             notes.append(

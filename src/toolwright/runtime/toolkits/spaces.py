@@ -15,14 +15,14 @@ from toolwright.core.text import brief
 from toolwright.core.threads.event import EventDraft, EventType
 from toolwright.core.tools.tool import Tool
 from toolwright.runtime.spaces.fields import emoji_of
-from toolwright.runtime.spaces.messages import LONGEST_PAGE, MessageView, Speech, message_content
+from toolwright.runtime.spaces.messages import MAX_PAGE, MessageView, Speech, message_content
 from toolwright.runtime.spaces.spaces import Spaces
 from toolwright.runtime.toolkits.builtins import BuiltinState, builtin, within_run
 from toolwright.wire.call import call_message_id
 from toolwright.wire.space import space_event
 
 NO_LONGER_HERE = "You are no longer in this space. Call enter_space first."
-Page = Annotated[int, Field(ge=1, le=LONGEST_PAGE)]
+Page = Annotated[int, Field(ge=1, le=MAX_PAGE)]
 
 
 class SpacesToolkit:

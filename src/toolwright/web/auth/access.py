@@ -46,7 +46,7 @@ _ROUTES: Mapping[str, Scope] = {
 }
 """Routes whose scope does not follow from their method. A stream token can only open streams."""
 NO_ENTITY = "There is no entity for your token. A service must create one first."
-LONGEST = 4_096  # characters of a token
+MAX_TOKEN = 4_096  # characters of a token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -476,7 +476,7 @@ class OneTimeTokens:
 
         None if the token is unknown, used or expired, or the service's key was removed.
         """
-        opened = await self._callers.open(token[:LONGEST])
+        opened = await self._callers.open(token[:MAX_TOKEN])
         if opened is None:
             return None
         caller, content = opened

@@ -22,7 +22,7 @@ from toolwright.web.auth.access import Caller, has_claim
 from toolwright.wire.call import call_message_id
 from toolwright.wire.result import result_from_json
 
-MOST_CONFIGURED = 1_000  # agents that are checked if calls choose their delegates freely
+MAX_CONFIGURED = 1_000  # agents that are checked if calls choose their delegates freely
 
 Sight: TypeAlias = Literal["whole", "status"]
 
@@ -83,7 +83,7 @@ class Permits:
         active = await agents.active(agent)
         reached = [active, *agents.catalog.reached(active.voices)]
         if any(None in voice.delegates for each in reached for voice in each.voices):
-            configured = [await agents.usable(each.id) for each in await agents.list(MOST_CONFIGURED)]
+            configured = [await agents.usable(each.id) for each in await agents.list(MAX_CONFIGURED)]
             reached += [each for each in configured if each is not None]
         return reached
 

@@ -21,8 +21,8 @@ from toolwright.core.ports import Clock
 from toolwright.core.text import sentence
 from toolwright.web.auth.access import TokenIdentity, roles_of
 
-LONGEST = 16 * 1024  # characters of a token
-EARLY = 5.0  # seconds by which the issuer's clock may be ahead; there is no leeway for `exp`
+MAX_TOKEN = 16 * 1024  # characters of a token
+CLOCK_SKEW = 5.0  # seconds by which the issuer's clock may be ahead; there is no leeway for `exp`
 
 _JWS = PyJWS(options={"enforce_minimum_key_length": True})
 _WRONG = "The token is not valid."
@@ -36,7 +36,7 @@ FIRST_PAUSE = 1.0  # the same until the first keys were fetched
 OK = 200
 PATIENCE = 5.0  # seconds for one fetch
 SHARED = "HS256"
-LARGEST = 256 * 1024  # bytes of a key set
+MAX_KEY_SET = 256 * 1024  # bytes of a key set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def header_of(token: str) -> Header:
 
     Raises `Unauthorized` for an invalid token, or a token with unknown extensions (`crit`).
     """
-    if len(token) > LONGEST:
+    if len(token) > MAX_TOKEN:
         raise Unauthorized("The token is too long.")
     try:
         header: dict[str, Any] = _JWS.get_unverified_header(token)  # any JSON object, untrusted
@@ -95,7 +95,7 @@ def identity_of(claims: JSONObject, expected: ExpectedClaims, now: datetime) -> 
     expires, begins = _instant(claims, "exp"), _instant(claims, "nbf")
     if expires is not None and expires <= at:
         raise Unauthorized("The token has expired.")
-    if begins is not None and begins > at + EARLY:
+    if begins is not None and begins > at + CLOCK_SKEW:
         raise Unauthorized("The token is not valid yet.")
     if expected.issuer is not None and claims.get("iss") != expected.issuer:
         raise Unauthorized("The token is not from the accepted issuer.")
@@ -264,8 +264,8 @@ async def _read(client: httpx2.AsyncClient, url: str) -> bytes:
         body = b""
         async for chunk in response.aiter_raw():
             body += chunk
-            if len(body) > LARGEST:
-                raise KeysUnavailable(f"{url} returned more than {LARGEST} bytes.")
+            if len(body) > MAX_KEY_SET:
+                raise KeysUnavailable(f"{url} returned more than {MAX_KEY_SET} bytes.")
         return body
 
 

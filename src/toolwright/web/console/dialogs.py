@@ -17,7 +17,7 @@ from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, plain_text
 
-LONGEST: Final = 100_000  # characters
+MAX_TEXT: Final = 100_000  # characters
 _SEND: Final = """(event) => {
     if (event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -118,7 +118,7 @@ def message_field(placeholder: str, send: Callable[[str], Awaitable[object]]) ->
     field = ui.textarea(placeholder=placeholder).props("autogrow borderless dense")
     field.props["aria-label"] = "Message"
     field.props["data-focus"] = ""
-    field.props["maxlength"] = LONGEST
+    field.props["maxlength"] = MAX_TEXT
     return field.on("keydown.enter", typed, js_handler=_SEND)
 
 

@@ -17,7 +17,7 @@ from toolwright.web.streams import EventFilter
 
 RECONNECT = 10.0  # seconds for which a page waits for its browser to reconnect
 PAUSE = 0.05  # seconds for which events are collected before they are drawn
-MOST = 200  # events queued for drawing; beyond that everything is re-read, which is less work
+MAX_QUEUED = 200  # events queued for drawing; beyond that everything is re-read, which is less work
 AGAIN = 1.0  # seconds before reading the journal is retried
 
 
@@ -141,7 +141,7 @@ async def _draw_all(
                 await reading
                 return
             await asyncio.sleep(PAUSE)
-            if len(waiting) > MOST:
+            if len(waiting) > MAX_QUEUED:
                 return
             batch, waiting[:] = [*waiting], []
             some.clear()

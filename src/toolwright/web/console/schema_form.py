@@ -27,14 +27,14 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 Entry: TypeAlias = str | bool | int | Sequence[int] | None
 """Input of a field: text, checkbox state, or the numbers of the selected options."""
-DEEPEST: Final = 3  # nesting levels of objects with their own fields
-MOST_FIELDS: Final = 100  # fields per form; the rest is entered as JSON
-MOST_OPTIONS: Final = 1_000
-LONGEST: Final = 20_000  # characters of a value that can be edited
+MAX_DEPTH: Final = 3  # nesting levels of objects with their own fields
+MAX_FIELDS: Final = 100  # fields per form; the rest is entered as JSON
+MAX_OPTIONS: Final = 1_000
+MAX_TEXT: Final = 20_000  # characters of a value that can be edited
 _SHORT: Final = 200  # characters of a single-line text
 _HOPS: Final = 5  # length of a chain of references
 _PLAIN: Final = frozenset({"text", "long", "secret", "date", "datetime"})
-_LONGEST_LABEL: Final = 200  # characters of an option
+_MAX_LABEL: Final = 200  # characters of an option
 _MANY: Final = 12  # number of options from which they can be searched
 _DATES: Final = {"date": "date", "datetime": "datetime-local", "secret": "password"}
 
@@ -192,7 +192,7 @@ class _Reading:
 
     def __init__(self, root: JSONObject) -> None:
         self._root = root
-        self._remaining = MOST_FIELDS
+        self._remaining = MAX_FIELDS
 
     def field(
         self, path: Path, schema: JSON, name: str, initial: JSON | Absence, *, required: bool = False
@@ -263,7 +263,7 @@ class _Reading:
 
     def _is_group(self, path: Path, schema: JSONObject, initial: JSON | Absence) -> bool:
         properties = schema.get("properties")
-        if schema.get("type", "object") != "object" or len(path) >= DEEPEST:
+        if schema.get("type", "object") != "object" or len(path) >= MAX_DEPTH:
             return False
         if properties is None and schema.get("additionalProperties") is False:
             return not path
@@ -323,7 +323,7 @@ def _options(schema: JSONObject) -> Sequence[JSON]:
     options = schema.get("enum")
     if "const" in schema:
         return [schema["const"]]
-    few = isinstance(options, list) and len(options) <= MOST_OPTIONS
+    few = isinstance(options, list) and len(options) <= MAX_OPTIONS
     return [each for each in options if each is not None] if few and isinstance(options, list) else []
 
 
@@ -341,7 +341,7 @@ def _text_kind(schema: JSONObject) -> Kind:
 
 def _is_long(initial: JSON | Absence) -> bool:
     text = initial if isinstance(initial, str) else json.dumps(initial, ensure_ascii=False)
-    return len(text) > LONGEST
+    return len(text) > MAX_TEXT
 
 
 def _takes(kind: Kind, initial: JSON | Absence, options: Sequence[JSON], items: JSONObject) -> bool:
@@ -525,4 +525,4 @@ def _label(field: Field) -> str:
 
 
 def _option(option: JSON) -> str:
-    return brief(option if isinstance(option, str) else dumps_unescaped(option), _LONGEST_LABEL)
+    return brief(option if isinstance(option, str) else dumps_unescaped(option), _MAX_LABEL)

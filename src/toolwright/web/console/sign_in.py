@@ -29,8 +29,8 @@ LINK_LIFE = timedelta(minutes=10)
 ROOM = 2_600  # bytes of a session without its caller: with signature and base64 it still fits into a cookie
 # claims about the token, not about the person
 _TOKEN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
-LONGEST_COOKIE = 4_096  # characters
-LONGEST_HINT: Final = 500  # characters
+MAX_COOKIE = 4_096  # characters
+MAX_HINT: Final = 500  # characters
 _SEND: Final = """(event) => {
   event.preventDefault();
   const fields = [...event.target.elements].filter((field) => field.name);
@@ -46,7 +46,7 @@ HEADERS: Final = {
     ),
     "Cache-Control": "no-store",
 }
-LONGEST_FORM: Final = 64 * 1024  # bytes
+MAX_FORM: Final = 64 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Sessions:
         It is None if the signature is foreign, the session has expired, the user signed out, or the key was removed or
         no longer has all rights.
         """
-        opened = await self._callers.open((cookie or "")[:LONGEST_COOKIE])
+        opened = await self._callers.open((cookie or "")[:MAX_COOKIE])
         if opened is None or opened[0].scope != "all":
             return None
         content, until = opened[1], opened[1]["until"]
@@ -195,7 +195,7 @@ def _field(n: int, field: Field) -> Element:
             if field.secret:
                 badge("secret")
         if field.hint:
-            plain_text(brief(field.hint, LONGEST_HINT), "span", "quiet small")
+            plain_text(brief(field.hint, MAX_HINT), "span", "quiet small")
         element = box("select" if field.choices else "input")
         element.props["name"] = f"field{n}"  # regardless of the field's name
         if field.choices:
@@ -265,7 +265,7 @@ async def form_of(request: Request) -> SignInForm:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > LONGEST_FORM:
+        if len(body) > MAX_FORM:
             raise InvalidRequest("This form is too long. Enter a key or a token.")
     try:
         fields = parse_qs(body.decode(), max_num_fields=10, strict_parsing=bool(body))

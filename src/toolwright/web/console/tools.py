@@ -33,14 +33,14 @@ from toolwright.web.console.schema_form import SchemaForm
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.tool_ui.parts import json_block
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, code, link, plain_text
+from toolwright.web.console.widgets import MAX_SHOWN, action, badge, box, code, link, plain_text
 
 _PLAIN: Final = re.compile("[A-Za-z0-9_.-]+")
-LONGEST_DESCRIPTION: Final = 240  # characters of a description in a list
+MAX_DESCRIPTION: Final = 240  # characters of a description in a list
 POLL_INTERVAL: Final = 0.5  # seconds without an event after which the row is read
-MOST_ROWS: Final = 200
-MOST_CHOICES: Final = 12
-LONGEST: Final = 300  # characters of a description or a default
+MAX_ROWS: Final = 200
+MAX_CHOICES: Final = 12
+MAX_TEXT: Final = 300  # characters of a description or a default
 KINDS: Final = {
     "done": "good",
     "resolved": "good",
@@ -92,7 +92,7 @@ def tool_list(tools: Sequence[Tool], agent_id: str | None = None) -> None:
                 with box("div", "row"):
                     link(tool.name, path_of(tool.name, agent_id), "title mono")
                     hints(tool)
-                plain_text(brief(tool.description, LONGEST_DESCRIPTION), "p", "quiet small")
+                plain_text(brief(tool.description, MAX_DESCRIPTION), "p", "quiet small")
 
 
 def hints(tool: Tool) -> None:
@@ -117,7 +117,7 @@ async def draw_outcome(call: Call, result: ToolResult | None) -> None:
     if result.status == "error":
         with box("div", "error") as element:
             element.props["role"] = "alert"
-            plain_text(brief(result.error or "The call failed.", LONGEST_SHOWN), "p")
+            plain_text(brief(result.error or "The call failed.", MAX_SHOWN), "p")
         if result.error_code is not None:
             with box("div", "row"):
                 badge(brief(result.error_code, 60), "bad")
@@ -244,13 +244,13 @@ def type_of(part: JSON, depth: int = 0) -> str:
         return reference.rpartition("/")[2]
     choices = part.get("enum")
     if isinstance(choices, list):
-        values = [dumps_unescaped(each) for each in choices[:MOST_CHOICES]]
-        return " | ".join([*values, "…"] if len(choices) > MOST_CHOICES else values)
+        values = [dumps_unescaped(each) for each in choices[:MAX_CHOICES]]
+        return " | ".join([*values, "…"] if len(choices) > MAX_CHOICES else values)
     if "const" in part:
         return dumps_unescaped(part["const"])
     for several in (part.get("anyOf"), part.get("oneOf")):
         if isinstance(several, list):
-            return " | ".join([type_of(each, depth + 1) for each in several[:MOST_CHOICES]])
+            return " | ".join([type_of(each, depth + 1) for each in several[:MAX_CHOICES]])
     kind = part.get("type")
     if kind == "array":
         return f"list of {type_of(part.get('items'), depth + 1)}"
@@ -270,10 +270,10 @@ def parameter_table(schema: JSONObject) -> None:
             for title in ("Parameter", "Type", "Description"):
                 plain_text(title, "th")
         with box("tbody"):
-            for row in rows[:MOST_ROWS]:
+            for row in rows[:MAX_ROWS]:
                 _row(row)
-    if len(rows) > MOST_ROWS:
-        plain_text(f"… and {len(rows) - MOST_ROWS} more", "p", "quiet small")
+    if len(rows) > MAX_ROWS:
+        plain_text(f"… and {len(rows) - MAX_ROWS} more", "p", "quiet small")
 
 
 def _row(row: Parameter) -> None:
@@ -282,11 +282,11 @@ def _row(row: Parameter) -> None:
             plain_text(brief(row.name, 100), "span", "mono")
             if row.required:
                 badge("required")
-        plain_text(brief(row.type, LONGEST), "td", "mono")
+        plain_text(brief(row.type, MAX_TEXT), "td", "mono")
         with box("td"):
-            plain_text(brief(row.description, LONGEST), "p")
+            plain_text(brief(row.description, MAX_TEXT), "p")
             if row.default:
-                plain_text(f"Default: {brief(row.default, LONGEST)}", "p", "quiet small")
+                plain_text(f"Default: {brief(row.default, MAX_TEXT)}", "p", "quiet small")
 
 
 class ToolTester:

@@ -22,7 +22,7 @@ from toolwright.web.console.sign_in import LIFE, Session, Sessions
 from toolwright.web.dependencies import Serving
 
 KEY = "presence "
-MOST_SHOWN = 100  # people per space shared with other processes
+MAX_SHOWN = 100  # people per space shared with other processes
 log = logging.getLogger("toolwright.web")
 SCOPE: Final = "toolwright.console"
 """Key in a request's scope with the console and the session for its page."""
@@ -105,7 +105,7 @@ class Presence:
 
     def _changed(self, space_id: str, but: object) -> None:
         if self._bus is not None:
-            visible = dict([*self._local_people(space_id).items()][:MOST_SHOWN])
+            visible = dict([*self._local_people(space_id).items()][:MAX_SHOWN])
             self._bus.share(KEY + space_id, visible or None)
         self._redraw(space_id, but)
 

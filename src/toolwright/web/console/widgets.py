@@ -16,7 +16,7 @@ from toolwright.core.text import brief
 from toolwright.web.console.components.elements import Prose
 
 FILES: Final = "/console/files"
-LONGEST_SHOWN: Final = 20_000  # maximum characters of one text on a page
+MAX_SHOWN: Final = 20_000  # maximum characters of one text on a page
 
 
 def box(tag: str = "div", classes: str = "") -> Element:
@@ -26,7 +26,7 @@ def box(tag: str = "div", classes: str = "") -> Element:
 
 def plain_text(content: str, tag: str = "span", classes: str = "") -> TextElement:
     """Return an element with the text, without markup."""
-    return TextElement(tag=tag, text=brief(content, LONGEST_SHOWN)).classes(classes)
+    return TextElement(tag=tag, text=brief(content, MAX_SHOWN)).classes(classes)
 
 
 def heading(title: str) -> TextElement:
@@ -37,7 +37,7 @@ def heading(title: str) -> TextElement:
 
 def prose(content: str) -> None:
     """Render a message with its line breaks, fenced code and web links."""
-    Prose(brief(content, LONGEST_SHOWN))
+    Prose(brief(content, MAX_SHOWN))
 
 
 def code(content: str) -> None:

@@ -8,7 +8,7 @@ from toolwright.web.mcp.content import Prompts, declared_values
 from toolwright.web.mcp.resources import Resources
 from toolwright.web.mcp.tools import Context
 
-MOST_VALUES = 100
+MAX_VALUES = 100
 """Maximum number of values in one answer, according to the protocol."""
 
 
@@ -30,7 +30,7 @@ class Completion:
         matching = _matching(values, params.argument.value)
         return types.CompleteResult(
             completion=types.Completion(
-                values=matching[:MOST_VALUES], total=len(matching), has_more=len(matching) > MOST_VALUES
+                values=matching[:MAX_VALUES], total=len(matching), has_more=len(matching) > MAX_VALUES
             )
         )
 

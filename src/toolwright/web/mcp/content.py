@@ -27,11 +27,11 @@ from toolwright.web.mcp.tools import Context, McpParts, output_of
 from toolwright.wire.result import error_object, model_text
 from toolwright.wire.text import clean_json
 
-_MOST_ERROR = 1_000  # characters
+_MAX_ERROR = 1_000  # characters
 ALONG = 256 * 1024
 """Bytes of files embedded in one result. Hosts accept messages of 1 MiB, including the text twice and base64."""
 _TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "application/javascript")
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """Maximum bytes of a file that can be read."""
 
 
@@ -56,7 +56,7 @@ async def call_result(
         structured = output.structured(structured)
         error = await output.error(structured)
     if error is not None:
-        why = f"The tool was executed, but its result does not match its outputSchema: {brief(error, _MOST_ERROR)}"
+        why = f"The tool was executed, but its result does not match its outputSchema: {brief(error, _MAX_ERROR)}"
         blocks.append(types.TextContent(text=why))
     return types.CallToolResult(
         content=blocks or [types.TextContent(text="")],
@@ -116,7 +116,7 @@ def _block(thread_id: str, ref: AttachmentRef, content: bytes) -> types.ContentB
 
 def _linked(thread_id: str, ref: AttachmentRef) -> types.ContentBlock:
     """Return a link to a file that is not embedded. It can be read separately unless it is too large."""
-    if ref.size > MOST_BYTES:
+    if ref.size > MAX_BYTES:
         return types.TextContent(text=_file_note(ref, "is too large to send"))
     return types.ResourceLink(
         name=ref.name, uri=uri_of(thread_id, ref.path), mime_type=ref.mime_type, size=ref.size

@@ -18,7 +18,7 @@ from toolwright.core.mcp.offered import OWN_FILES, FixedResource, ResourceTempla
 from toolwright.core.results import AttachmentRef
 from toolwright.core.tools.tool import Tool
 from toolwright.web.mcp.calls import ToolCalls
-from toolwright.web.mcp.content import MOST_BYTES, contents, declared_values, from_text, is_empty, uri_of
+from toolwright.web.mcp.content import MAX_BYTES, contents, declared_values, from_text, is_empty, uri_of
 from toolwright.web.mcp.tools import Context, McpParts, is_modern
 from toolwright.wire.result import model_text
 
@@ -90,7 +90,7 @@ class Resources:
             return await _read_fixed(resource)
         if isinstance(resource, ToolResource):
             return await self._read_by_tool(context, resource, params.uri)
-        if resource.size > MOST_BYTES:
+        if resource.size > MAX_BYTES:
             raise MCPError(types.INVALID_PARAMS, "The file is too large for MCP", {"uri": params.uri})
         try:
             content = await self._parts.runtime.files.content(resource)
@@ -170,7 +170,7 @@ class Resources:
                 types.TextResourceContents(uri=uri, mime_type=resource.template.mime_type or kind, text=text)
             )
         refs = [each for each in result.attachments if isinstance(each, AttachmentRef)]
-        if sum(ref.size for ref in refs) > MOST_BYTES:
+        if sum(ref.size for ref in refs) > MAX_BYTES:
             raise MCPError(types.INVALID_PARAMS, "The resource is too large for MCP", {"uri": uri[:1000]})
         for ref in refs:
             try:
@@ -202,7 +202,7 @@ async def _read_fixed(resource: FixedResource) -> types.ReadResourceResult:
                 types.INTERNAL_ERROR, "The resource cannot be read", {"uri": resource.uri}
             ) from error
     raw = content.encode() if isinstance(content, str) else content
-    if len(raw) > MOST_BYTES:
+    if len(raw) > MAX_BYTES:
         raise MCPError(types.INVALID_PARAMS, "The resource is too large for MCP", {"uri": resource.uri})
     result = await asyncio.to_thread(contents, resource.uri, resource.mime_type, raw)
     return types.ReadResourceResult(contents=[result], ttl_ms=0, cache_scope="private")
@@ -210,4 +210,4 @@ async def _read_fixed(resource: FixedResource) -> types.ReadResourceResult:
 
 def _beginning(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
+        return file.read(MAX_BYTES + 1)

@@ -43,8 +43,8 @@ from toolwright.web.mcp.content import Prompts
 from toolwright.web.mcp.resources import Resources
 from toolwright.web.mcp.sessions import (
     FORWARDED,
-    MOST,
-    MOST_PER_CALLER,
+    MAX_PER_CALLER,
+    MAX_SESSIONS,
     VALID,
     McpSessions,
     SessionAddresses,
@@ -60,7 +60,7 @@ from toolwright.web.middleware import answer_error
 from toolwright.web.streams import no_longer_allowed
 
 NAME = "toolwright"
-MOST_LEVELS = 10_000
+MAX_LEVELS = 10_000
 """Maximum number of sessions whose log level is kept."""
 CALLER = "toolwright.caller"
 STOPS = "The server stops."
@@ -126,7 +126,7 @@ def mcp_server(parts: McpParts) -> ToolServer:
         return page.model_copy(update={"tools": tools}) if absent else page
 
     async def set_level(context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-        while len(parts.levels) >= MOST_LEVELS:
+        while len(parts.levels) >= MAX_LEVELS:
             del parts.levels[next(iter(parts.levels))]
         parts.levels[session_of(context)] = params.level
         return types.EmptyResult()
@@ -284,7 +284,7 @@ class McpEndpoint:
         *,
         beat: float = BEAT,
         permissions: McpPermissions | None = None,
-        most_sessions: tuple[int, int] = (MOST_PER_CALLER, MOST),
+        most_sessions: tuple[int, int] = (MAX_PER_CALLER, MAX_SESSIONS),
     ) -> None:
         self._serving = serving
         self._parts = McpParts(

@@ -30,8 +30,8 @@ VALID = 3600.0
 _LOCAL_PREFIX = "p."
 LOG = "log"
 """Type of events that handlers emit for the host's log: a text, or `{level?, message?, logger?, …}`."""
-MOST_PER_CALLER = 250
-MOST = 1_000
+MAX_PER_CALLER = 250
+MAX_SESSIONS = 1_000
 FORWARDED = "toolwright-forwarded"  # header of a request forwarded by another process
 KEY = "mcp session "
 CHECK_INTERVAL = 1.0  # seconds
@@ -164,8 +164,8 @@ class McpSessions:
 
     end: Callable[[str, str], Awaitable[None]]
     addresses: "SessionAddresses"
-    most_of_caller: int = MOST_PER_CALLER
-    most: int = MOST
+    most_of_caller: int = MAX_PER_CALLER
+    most: int = MAX_SESSIONS
     _sessions: OrderedDict[str, _Session] = field(default_factory=OrderedDict[str, _Session])
     _opening: int = 0
 

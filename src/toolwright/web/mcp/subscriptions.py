@@ -16,9 +16,9 @@ from toolwright.web.mcp.resources import Resources, ToolResource
 from toolwright.web.mcp.sessions import principal
 from toolwright.web.mcp.tools import Context, McpParts
 
-MOST_URIS = 100
+MAX_URIS = 100
 """Maximum number of resources to which one session or one stream of `subscriptions/listen` subscribes."""
-MOST_STREAMS = 20
+MAX_STREAMS = 20
 """Maximum number of streams of `subscriptions/listen` of one caller."""
 INTERVAL = 2.0
 """Seconds between two polls of the files, which is the shortest time between two reports of a resource."""
@@ -40,7 +40,7 @@ class Subscriptions:
         self._parts = parts
         self._resources = resources
         self._bus = InMemorySubscriptionBus()
-        self._handler = ListenHandler(self._bus, max_buffered_events=2 * MOST_URIS)
+        self._handler = ListenHandler(self._bus, max_buffered_events=2 * MAX_URIS)
         self._streams = Counter[str]()
         self._files = {
             each.uri: each.content for each in parts.permissions.resources if isinstance(each.content, Path)
@@ -56,8 +56,8 @@ class Subscriptions:
         session = self._session(context)
         if params.uri in session.uris:
             return types.EmptyResult()
-        if len(session.uris) >= MOST_URIS:
-            raise _too_many(f"A session subscribes to at most {MOST_URIS} resources.")
+        if len(session.uris) >= MAX_URIS:
+            raise _too_many(f"A session subscribes to at most {MAX_URIS} resources.")
         session.uris.add(params.uri)
         await self._follow([params.uri])
         return types.EmptyResult()
@@ -81,11 +81,11 @@ class Subscriptions:
         changes are not.
         """
         wanted = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))
-        if len(wanted) > MOST_URIS:
-            raise _too_many(f"A stream subscribes to at most {MOST_URIS} resources.")
+        if len(wanted) > MAX_URIS:
+            raise _too_many(f"A stream subscribes to at most {MAX_URIS} resources.")
         owner = principal(self._parts.caller(context))
-        if self._streams[owner] >= MOST_STREAMS:
-            raise _too_many(f"A caller has at most {MOST_STREAMS} streams of subscriptions.")
+        if self._streams[owner] >= MAX_STREAMS:
+            raise _too_many(f"A caller has at most {MAX_STREAMS} streams of subscriptions.")
         self._streams[owner] += 1
         uris: list[str] = []
         try:

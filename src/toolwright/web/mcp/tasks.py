@@ -30,7 +30,7 @@ MANY = 200  # maximum number of questions per call
 MAX_TOKENS = 1_000  # maximum tokens of a model's answer, unless the handler sets another number
 CANNOT_ASK = "The host does not support elicitation."
 NO_MODEL = "The host does not support sampling."
-MOST_SHOWN = 2_000  # characters of a call's arguments in the question whether it may start
+MAX_SHOWN = 2_000  # characters of a call's arguments in the question whether it may start
 APPROVAL: JSONObject = {
     "type": "object",
     "title": "Approval",
@@ -74,7 +74,7 @@ def approval_question(call: Call, caller: Caller) -> Question | None:
         check_approver(caller, terms_from_json(call.terms))
     except errors.Forbidden:
         return None
-    message = f"Approve this call of {call.name!r}? {brief(call.arguments, MOST_SHOWN)}"
+    message = f"Approve this call of {call.name!r}? {brief(call.arguments, MAX_SHOWN)}"
     params: JSONObject = {"message": message, "requestedSchema": APPROVAL}
     return Question(key="approval", call=call, params=params, by=caller.through("mcp"), approves=True)
 

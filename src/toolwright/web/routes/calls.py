@@ -13,12 +13,12 @@ from toolwright.core.concurrency import in_thread_if_large
 from toolwright.core.env.env import EnvInput
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.core.limits import PageLimit
+from toolwright.core.limits import MAX_NAME, PageLimit
 from toolwright.core.results import ToolResult
 from toolwright.core.threads.call import Call as CallRow
 from toolwright.core.threads.call import CallStatus
 from toolwright.runtime.children.requests import FulfilledRequest, RequestStatus
-from toolwright.runtime.pending.pending import LEASES, LONGEST_NAME
+from toolwright.runtime.pending.pending import LEASES
 from toolwright.web.answers import ErrorShape, ListShape, failures
 from toolwright.web.dependencies import AnyCaller, Service, ServingDep
 from toolwright.web.requests import (
@@ -107,7 +107,7 @@ class Submission(RequestForm):
 class ClaimRequest(RequestForm):
     """The worker that claims a call, and its lease in milliseconds."""
 
-    worker: Annotated[StorableText, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
+    worker: Annotated[StorableText, Field(min_length=1, max_length=MAX_NAME, pattern=r"\S")]
     lease_ms: Annotated[int, Field(ge=round(LEASES[0] * 1000), le=round(LEASES[1] * 1000))]
 
 

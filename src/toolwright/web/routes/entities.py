@@ -11,7 +11,7 @@ from toolwright.core.limits import PageLimit
 from toolwright.core.spaces import Entity as EntityRow
 from toolwright.core.spaces import EntityFields
 from toolwright.core.spaces import FrontEnd as FrontEndRow
-from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID
+from toolwright.runtime.spaces.entities import MAX_EXTERNAL_ID
 from toolwright.web.answers import (
     ApiResponse,
     Deleted,
@@ -38,7 +38,7 @@ from toolwright.wire.rendering import Itself
 from toolwright.wire.shape import Shape
 from toolwright.wire.space import Entity, FrontEnd
 
-ExternalId = Annotated[StorableText, Field(min_length=1, max_length=LONGEST_EXTERNAL_ID)]
+ExternalId = Annotated[StorableText, Field(min_length=1, max_length=MAX_EXTERNAL_ID)]
 
 router = noun("/api/entities", "entities")
 

@@ -8,23 +8,22 @@ from fastapi import Path, Query
 from pydantic import Field, model_validator
 
 from toolwright.core.agents.memory import (
-    LONGEST_QUERY,
-    LONGEST_TAG,
     MAX_BLOCK,
+    MAX_LINKED,
     MAX_PASSAGE,
-    MOST_LINKED,
-    MOST_TAGS,
+    MAX_QUERY,
+    MAX_TAG,
+    MAX_TAGS,
 )
 from toolwright.core.agents.memory import Block as BlockRow
 from toolwright.core.agents.memory import Passage as PassageRow
 from toolwright.core.agents.mind import (
-    LONGEST_ID,
-    LONGEST_NAME,
-    LONGEST_SCHEDULE,
-    LONGEST_TEXT,
-    MOST_GOALS,
-    MOST_MEMORIES,
-    MOST_PLANS,
+    MAX_GOALS,
+    MAX_ID,
+    MAX_MEMORIES,
+    MAX_PLANS,
+    MAX_SCHEDULE,
+    MAX_TEXT,
     GoalChange,
     MemoryChange,
     PlanChange,
@@ -32,7 +31,7 @@ from toolwright.core.agents.mind import (
 from toolwright.core.agents.mind import Goal as GoalRow
 from toolwright.core.agents.mind import Memory as MemoryRow
 from toolwright.core.agents.mind import Plan as PlanRow
-from toolwright.core.limits import PageLimit
+from toolwright.core.limits import MAX_NAME, PageLimit
 from toolwright.web.answers import Deleted, ListShape, failures
 from toolwright.web.dependencies import AtWork, Service
 from toolwright.web.requests import (
@@ -59,10 +58,10 @@ from toolwright.wire.shape import Shape
 router = noun("/api/agents/{agent_id}", "agents")
 F = TypeVar("F", bound=RequestForm)
 
-ItemId = Annotated[StorableText, Field(max_length=LONGEST_ID)]
-Text = Annotated[StorableText, Field(max_length=LONGEST_TEXT)]
-ShortText = Annotated[StorableText, Field(max_length=LONGEST_NAME)]
-Time = Annotated[StorableText, Field(max_length=LONGEST_SCHEDULE)]
+ItemId = Annotated[StorableText, Field(max_length=MAX_ID)]
+Text = Annotated[StorableText, Field(max_length=MAX_TEXT)]
+ShortText = Annotated[StorableText, Field(max_length=MAX_NAME)]
+Time = Annotated[StorableText, Field(max_length=MAX_SCHEDULE)]
 Key = Annotated[StorableText, Path(description="The key, percent-encoded.")]
 
 
@@ -100,7 +99,7 @@ class NewGoal(RequestForm):
 class NewGoals(NewGoal):
     """Several goals, or the fields of a single goal."""
 
-    goals: Annotated[list[NewGoal], Field(max_length=MOST_GOALS)] | None = None
+    goals: Annotated[list[NewGoal], Field(max_length=MAX_GOALS)] | None = None
 
     @model_validator(mode="after")
     def _either(self) -> Self:
@@ -125,7 +124,7 @@ class NewMemory(RequestForm):
 class NewMemories(RequestForm):
     """Several memories, or the key and value of a single memory."""
 
-    memories: Annotated[list[NewMemory], Field(max_length=MOST_MEMORIES)] | None = None
+    memories: Annotated[list[NewMemory], Field(max_length=MAX_MEMORIES)] | None = None
     key: ShortText | None = None
     value: Text | None = None
 
@@ -177,7 +176,7 @@ class NewPlan(RequestForm):
 class NewPlans(NewPlan):
     """Several plans, or the fields of a single plan."""
 
-    plans: Annotated[list[NewPlan], Field(max_length=MOST_PLANS)] | None = None
+    plans: Annotated[list[NewPlan], Field(max_length=MAX_PLANS)] | None = None
 
     @model_validator(mode="after")
     def _either(self) -> Self:
@@ -290,7 +289,7 @@ async def delete_plan(
     await runtime.minds.drop_plan(agent_id, plan_id, user_id=user_id)
 
 
-Tag = Annotated[StorableText, Field(max_length=LONGEST_TAG)]
+Tag = Annotated[StorableText, Field(max_length=MAX_TAG)]
 Label = Annotated[StorableText, Path(description="The label of the block, percent-encoded.")]
 
 
@@ -328,7 +327,7 @@ class NewBlock(RequestForm):
     """The content of a block."""
 
     content: Annotated[StorableText, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
-    readers: Annotated[list[Reference], Field(max_length=MOST_LINKED)] = Field(
+    readers: Annotated[list[Reference], Field(max_length=MAX_LINKED)] = Field(
         [],
         description="Agents to share the block with, by name or id, in addition to those that already read it.",
     )
@@ -338,7 +337,7 @@ class NewPassage(RequestForm):
     """A passage to store."""
 
     content: Annotated[StorableText, Field(max_length=MAX_PASSAGE, description="Up to 64 KiB in UTF-8.")]
-    tags: Annotated[list[Tag], Field(max_length=MOST_TAGS)] = Field([])
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] = Field([])
 
 
 @router.get("/memory", response_description="The blocks.", responses=failures(404))
@@ -409,7 +408,7 @@ async def list_passages(
     agent_id: Id,
     q: Annotated[
         StorableText | None,
-        Query(max_length=LONGEST_QUERY, description="Words that the passages must contain."),
+        Query(max_length=MAX_QUERY, description="Words that the passages must contain."),
     ] = None,
     limit: Limit = PageLimit(50),
     offset: Offset = 0,

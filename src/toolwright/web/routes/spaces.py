@@ -14,8 +14,8 @@ from toolwright.core.spaces import Member as MemberRow
 from toolwright.core.spaces import Reaction as ReactionRow
 from toolwright.core.spaces import Space as SpaceRow
 from toolwright.runtime.runtime import Runtime
-from toolwright.runtime.spaces.fields import LONGEST_EMOJI, LONGEST_ID, LONGEST_TEXT, OWN_ID
-from toolwright.runtime.spaces.messages import LONGEST_PAGE, MessageView
+from toolwright.runtime.spaces.fields import MAX_EMOJI, MAX_ID, MAX_TEXT, OWN_ID
+from toolwright.runtime.spaces.messages import MAX_PAGE, MessageView
 from toolwright.web.answers import (
     Deleted,
     ListShape,
@@ -46,7 +46,7 @@ from toolwright.wire.space import (
 )
 
 SpaceId = Annotated[
-    StorableText, Field(min_length=1, max_length=LONGEST_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
+    StorableText, Field(min_length=1, max_length=MAX_ID, json_schema_extra={"pattern": f"^{OWN_ID}$"})
 ]
 
 router = noun("/api/spaces", "spaces")
@@ -260,9 +260,9 @@ class ReactionAnswer(Shape):
 
 
 Place = Annotated[int | None, Query(ge=0, lt=2**63)]
-Content = Annotated[StorableText, Field(max_length=LONGEST_TEXT)]
+Content = Annotated[StorableText, Field(max_length=MAX_TEXT)]
 Emoji = Annotated[
-    StorableText, Field(min_length=1, max_length=LONGEST_EMOJI, json_schema_extra={"pattern": r"^\S+$"})
+    StorableText, Field(min_length=1, max_length=MAX_EMOJI, json_schema_extra={"pattern": r"^\S+$"})
 ]
 
 
@@ -323,7 +323,7 @@ async def list_space_messages(
     serving: ServingDep,
     space_id: Id,
     limit: Annotated[
-        int, AfterValidator(PageLimit), Query(ge=1, le=LONGEST_PAGE, description="The most messages.")
+        int, AfterValidator(PageLimit), Query(ge=1, le=MAX_PAGE, description="The most messages.")
     ] = PageLimit(50),
     after: Annotated[Place, Query(alias="afterSeq", description="Only messages after this seq.")] = None,
     before: Annotated[

@@ -14,7 +14,7 @@ from toolwright.core.env.env import EnvInput, EnvType, read_env, stored_only
 from toolwright.core.errors import InvalidRequest
 from toolwright.core.files import File as FileRow
 from toolwright.core.imports.conversation import ConversationForm
-from toolwright.core.imports.message import MOST_IMPORTED
+from toolwright.core.imports.message import MAX_IMPORTED
 from toolwright.core.limits import MAX_SUMMARY, PageLimit
 from toolwright.core.results import unchecked
 from toolwright.core.text import quantity
@@ -53,7 +53,7 @@ from toolwright.wire.rendering import Absent, From, Itself
 from toolwright.wire.shape import Shape
 from toolwright.wire.thread import Child, Compaction, Thread
 
-MOST_LISTED = 1_000
+MAX_LISTED = 1_000
 """Maximum length of lists in a body. Another check limits the files of a message, with its own error."""
 
 router = noun("/api/threads", "threads")
@@ -142,9 +142,9 @@ class NewThread(RequestForm):
     tenvs: dict[str, JsonValue] | None = Field(
         None, description="Typed variables that the agent's tools require, by name."
     )
-    tags: Annotated[list[Name], Field(max_length=MOST_LISTED)] | None = None
+    tags: Annotated[list[Name], Field(max_length=MAX_LISTED)] | None = None
     arguments: dict[str, JsonValue] | None = None
-    messages: Annotated[list[dict[str, JsonValue]], Field(max_length=MOST_IMPORTED)] | None = Field(
+    messages: Annotated[list[dict[str, JsonValue]], Field(max_length=MAX_IMPORTED)] | None = Field(
         None, description="Conversation from elsewhere that the thread continues. For services."
     )
     format: ConversationForm | None = Field(
@@ -177,7 +177,7 @@ class NewMessage(RequestForm):
     slow_text = FILES
 
     content: MessageText
-    attachments: Annotated[list[NewFile], Field(max_length=MOST_LISTED)] | None = None
+    attachments: Annotated[list[NewFile], Field(max_length=MAX_LISTED)] | None = None
     deps: dict[str, JsonValue] | None = Field(
         None,
         description="The run's deps, as declared by the agent. From services only, unless it has `user_deps`.",

@@ -36,9 +36,9 @@ _DESCRIPTION = (
     "together with other calls it is ignored."
 )
 _ANSWER = "answer"
-_MOST_TRIES = 2
+_MAX_TRIES = 2
 _FILE_TAG = "<pyai:tool_result "  # of pydantic-ai, before a file of a result that is sent in a user's message
-_MOST_PLAIN = 10_000
+_MAX_PLAIN = 10_000
 
 
 class FinalTool:
@@ -262,7 +262,7 @@ class Trial:
         """Leave out what the provider may have refused with this error. Returns whether to try again."""
         plain = self.plain
         rest = {message.id for message in self._messages if _has_extras(message)} - plain
-        if self._tries == _MOST_TRIES or not rest or not _is_of_content(translate(self._model, error)):
+        if self._tries == _MAX_TRIES or not rest or not _is_of_content(translate(self._model, error)):
             return False
         named = await named_message(error, self._messages) if self._tries == 0 else None
         self._tries += 1
@@ -272,7 +272,7 @@ class Trial:
     def accepted(self) -> None:
         """Remember what was left out: it was the cause."""
         self._known.update(dict.fromkeys(self._left_out))
-        while len(self._known) > _MOST_PLAIN:
+        while len(self._known) > _MAX_PLAIN:
             del self._known[next(iter(self._known))]
 
 

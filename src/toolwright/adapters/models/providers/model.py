@@ -34,7 +34,7 @@ from toolwright.adapters.models.providers.answer import (
     with_named_message,
 )
 from toolwright.adapters.models.providers.provider import (
-    LONGEST_RETRY_AFTER,
+    MAX_RETRY_AFTER,
     Aliases,
     chain_errors,
     check_complete,
@@ -46,7 +46,7 @@ from toolwright.adapters.models.providers.provider import (
 )
 from toolwright.adapters.models.providers.shown_files import ReadableFiles, readable_types
 from toolwright.adapters.models.providers.tools import (
-    MOST_REFUSED,
+    MAX_REFUSED,
     AnswerForm,
     ToolOffer,
     ToolOffers,
@@ -229,7 +229,7 @@ class RetryingModel(ABC):
 
     def _worth_another(self, error: ModelError, number: int) -> bool:
         """Return whether to try again here. After a longer pause the run does, which is suspended and shows it."""
-        is_passing = isinstance(error, ModelUnavailable) and (error.retry_after or 0.0) <= LONGEST_RETRY_AFTER
+        is_passing = isinstance(error, ModelUnavailable) and (error.retry_after or 0.0) <= MAX_RETRY_AFTER
         return is_passing and number < self._max_attempts
 
 
@@ -328,7 +328,7 @@ class PydanticAIModel(RetryingModel):
             except provider_errors() as error:
                 if self._offers.withhold(error, prepared.offer, request.tools):
                     withheld += 1
-                    if withheld > MOST_REFUSED and len(prepared.offer.wire) == 1:
+                    if withheld > MAX_REFUSED and len(prepared.offer.wire) == 1:
                         self._offers.offer_again(request.tools)
                         raise
                 elif not await trial.leave_out(error):

@@ -47,20 +47,20 @@ PROVIDERS = (
 _OUR_EXTRAS = ("openai", "anthropic", "google", "bedrock", "groq", "mistral", "cohere")
 _CLIENTS = ("client", "_api_client", "_client_wrapper")
 _KEYS = ("api_key", "auth_token", "token", "_token")
-_LONGEST = 500
+_MAX_MESSAGE = 500
 # Not the beginning of "128k", "200 000" or "131.072".
 _LIMIT: Final = r"(?P<limit>\d[\d,]*)(?![\d.,]*\s?(?:[kKmM]\b|\d))"
 _REQUESTED: Final = r"(?P<asked>[\d,]+)"
 _ANSWER: Final = r"(?P<answer>[\d,]+)"
 _TOO_LARGE: Final = 413
 _INTERNAL: Final = 500
-_MOST_DIGITS: Final = 12
-_LONGEST_BODY: Final = 10_000
+_MAX_DIGITS: Final = 12
+_MAX_BODY: Final = 10_000
 _WITHIN: Final = ("error", "Error", "metadata")
 """Fields of an error's body that contain the error itself, or the message of OpenRouter's upstream provider."""
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 8.0
-LONGEST_RETRY_AFTER = 60.0
+MAX_PAUSE = 8.0
+MAX_RETRY_AFTER = 60.0
 """Seconds that an attempt waits here at most; a provider that asks for more is left to the run."""
 
 
@@ -280,7 +280,7 @@ def translate(model: str, error: Exception, chain: Sequence[str] = ()) -> ModelE
     retry_after = error.retry_after if isinstance(error, ModelAPIError) else None
     host = None if status else _host(error)
     where = f" at {host}" if host else ""
-    if retry_after is not None and retry_after > LONGEST_RETRY_AFTER:
+    if retry_after is not None and retry_after > MAX_RETRY_AFTER:
         message = f"{message} It can be asked again in {retry_after:,.0f} seconds."
     return ModelUnavailable(f"{model} is unavailable{status}{where}: {message}", retry_after)
 
@@ -306,7 +306,7 @@ def _too_long(model: str, error: Exception, status: str, message: str) -> Contex
     """Return the error as `ContextTooLong`, or None if it has another cause, such as a rate limit."""
     if not isinstance(error, ModelAPIError):
         return None
-    text = " ".join(_texts(error))[:_LONGEST_BODY]
+    text = " ".join(_texts(error))[:_MAX_BODY]
     match = _MORE_THAN_A_MINUTE.search(text)
     if match is None:
         if isinstance(error, ModelRateLimitError | ModelQuotaExceededError) or _RATE_LIMIT.search(text):
@@ -371,7 +371,7 @@ def _counts(body: object, match: re.Match[str] | None) -> tuple[int | None, int 
 def _tokens(number: object) -> int | None:
     digits = number.replace(",", "") if isinstance(number, str) else number
     if isinstance(digits, str):
-        return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
+        return int(digits) if digits.isdecimal() and len(digits) <= _MAX_DIGITS else None
     return digits if isinstance(digits, int) and not isinstance(digits, bool) and digits > 0 else None
 
 
@@ -429,7 +429,7 @@ def _message_in(body: object) -> str | None:
 
 def _sentence(text: str) -> str:
     line = re.sub(r"\s+", " ", text).strip()
-    line = brief(line, _LONGEST)
+    line = brief(line, _MAX_MESSAGE)
     return line if line.endswith((".", "!", "?", "…")) else line + "."
 
 
@@ -439,6 +439,6 @@ def pause_before(attempt: int, retry_after: float | None, chance: float) -> floa
     It is the provider's `Retry-After`, up to a minute, or otherwise 0.5 s, 1 s, 2 s …, with half of it random.
     """
     if retry_after is not None:
-        return min(max(retry_after, 0.0), LONGEST_RETRY_AFTER)
-    whole = min(FIRST_PAUSE * 2 ** (attempt - 2), LONGEST_PAUSE)
+        return min(max(retry_after, 0.0), MAX_RETRY_AFTER)
+    whole = min(FIRST_PAUSE * 2 ** (attempt - 2), MAX_PAUSE)
     return whole * (0.5 + chance / 2)

@@ -13,15 +13,15 @@ from toolwright.core.text import is_text_type
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.state_report import is_notice
 
-LARGEST = 5 * 1024 * 1024 // 4 * 3
+MAX_PICTURE = 5 * 1024 * 1024 // 4 * 3
 """Bytes of a picture that every provider accepts: 5 MiB in base64."""
-MOST_PIXELS = 8_000
+MAX_PIXELS = 8_000
 """Pixels of the longer side that every provider accepts."""
 LARGE_PIXELS = 2_000
-MOST_LARGE, MOST_PICTURES, MOST_BYTES = 20, 100, 15 * 1024 * 1024
+MAX_LARGE, MAX_PICTURES, MAX_BYTES = 20, 100, 15 * 1024 * 1024
 """Pictures in one request, if one of them has more than 2,000 pixels on a side and otherwise; and their bytes."""
 CACHE_BYTES = 64 * 1024 * 1024  # bytes cached between requests
-LARGEST_FILE = 10 * 1024 * 1024
+MAX_FILE = 10 * 1024 * 1024
 """Bytes of a document, a sound or a video that is sent."""
 PDF = "application/pdf"
 SOUNDS = frozenset({"audio/wav", "audio/mpeg"})
@@ -52,9 +52,9 @@ class ReadableFiles:
             for ref in message.attachments
             if ref.digest is not None and (self._can_read(ref) or is_persons_text(message, ref))
         ]
-        count = _count_within([ref.size for _, ref in reversed(places)], MOST_BYTES)
+        count = _count_within([ref.size for _, ref in reversed(places)], MAX_BYTES)
         contents: dict[str, bytes | None] = {}  # of all that can be shown, not of the whole conversation
-        for _, ref in places[len(places) - min(count, MOST_PICTURES) :]:
+        for _, ref in places[len(places) - min(count, MAX_PICTURES) :]:
             if file_key(ref) not in contents:
                 contents[file_key(ref)] = await self._content(request, ref)
         while self._size > CACHE_BYTES:
@@ -73,7 +73,7 @@ class ReadableFiles:
 
     def _can_read(self, ref: AttachmentRef) -> bool:
         return ref.mime_type in self._types and ref.size <= (
-            LARGEST if ref.mime_type in PICTURES else LARGEST_FILE
+            MAX_PICTURE if ref.mime_type in PICTURES else MAX_FILE
         )
 
 
@@ -120,7 +120,7 @@ async def _loaded(request: model.ModelRequest, ref: AttachmentRef) -> bytes | No
     if content is None:
         return None
     if ref.mime_type in PICTURES:
-        return content if 0 < longer_side(content, ref.mime_type) <= MOST_PIXELS else None
+        return content if 0 < longer_side(content, ref.mime_type) <= MAX_PIXELS else None
     if ref.mime_type == PDF:
         return content if content.startswith(b"%PDF-") else None
     if is_text_type(ref.mime_type):
@@ -145,10 +145,10 @@ def _newest(files: Sequence[tuple[str, AttachmentRef]], contents: Mapping[str, b
     places = [(id, ref) for id, ref in files if contents.get(file_key(ref), b"") is not None]
     pictures = [(contents.get(file_key(ref)), ref) for _, ref in places if ref.mime_type in PICTURES]
     sides = [longer_side(content, ref.mime_type) for content, ref in pictures if content is not None]
-    most = MOST_LARGE if max(sides, default=0) > LARGE_PIXELS else MOST_PICTURES
+    most = MAX_LARGE if max(sides, default=0) > LARGE_PIXELS else MAX_PICTURES
     first = -(-max(len(places) - most, 0) // (most // 2)) * (most // 2)
-    if sum(ref.size for _, ref in places[first:]) > MOST_BYTES:
-        first = len(places) - _count_within([ref.size for _, ref in reversed(places)], MOST_BYTES // 2)
+    if sum(ref.size for _, ref in places[first:]) > MAX_BYTES:
+        first = len(places) - _count_within([ref.size for _, ref in reversed(places)], MAX_BYTES // 2)
     shown: dict[str, dict[str, bytes]] = {}
     for message_id, ref in places[first:]:
         content = contents.get(file_key(ref))

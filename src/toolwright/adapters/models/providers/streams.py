@@ -24,7 +24,7 @@ from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.text import brief
 
-_MOST_KEPT = 16 * 1024 * 1024
+_MAX_KEPT = 16 * 1024 * 1024
 """Bytes of one event, and of a body without events that is read as an answer or an error."""
 _LARGE = 256 * 1024  # characters of an event that take milliseconds to parse
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
@@ -117,10 +117,10 @@ class Decoder:
         async for data in chunks:
             self._size += len(data)
             if (
-                self._size > _MOST_KEPT
+                self._size > _MAX_KEPT
             ):  # the SDK copies all of them for each new chunk, and parses them at once
                 raise ModelAPIError(
-                    self._model, f"the server sent an event of more than {_MOST_KEPT // 1024**2} MiB"
+                    self._model, f"the server sent an event of more than {_MAX_KEPT // 1024**2} MiB"
                 )
             if self._body is not None:
                 self._body += data

@@ -38,7 +38,7 @@ from toolwright.core.json_text import NotJson, parse_json
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
 from toolwright.core.model import AnswerSchema, ModelResponse, ToolDefinition
 from toolwright.core.schemas.provider_forms import ToolError, alias_of, provider_form
-from toolwright.core.schemas.provider_rules import LONGEST_DESCRIPTION, MOST_TOOLS, PropertyNames, Provider
+from toolwright.core.schemas.provider_rules import MAX_DESCRIPTION, MAX_TOOLS, PropertyNames, Provider
 from toolwright.core.text import brief
 from toolwright.core.tools.compose import closed_form, strict_form, without_nulls
 from toolwright.core.value import Value, changed
@@ -70,15 +70,15 @@ _TYPES: Mapping[type, str] = {
     float: "number",
     type(None): "null",
 }
-MOST_LEVELS = 10  # levels of nested objects in OpenAI's strict mode
-MOST_PROPERTIES = 5_000
-MOST_ENUM_VALUES = 1_000
+MAX_LEVELS = 10  # levels of nested objects in OpenAI's strict mode
+MAX_PROPERTIES = 5_000
+MAX_ENUM_VALUES = 1_000
 _ANY_JSON = (
     "Always respond with JSON that fits this schema, without any text or Markdown fencing before or after:"
 )
 _NEEDS_END = "openai_chat_streaming_requires_finish_reason"
 CACHED_TOOLSETS = 64
-MOST_REFUSED = 10
+MAX_REFUSED = 10
 """Tools withheld for one answer after which the last one is not: the errors probably have another cause."""
 MANY = 100  # tools above which a list is built in a thread
 _ENDS = "The descriptions of these tools were too long for the API. Each continues here:"
@@ -194,12 +194,12 @@ def _check_size(schema: JSONObject) -> None:
     definitions = schema.get("$defs")
     for part in (schema, *(definitions.values() if isinstance(definitions, dict) else ())):
         parts = [*_parts(part, 0)]
-        if max(level for _, level in parts) > MOST_LEVELS:
-            raise DefinitionError(f"OpenAI accepts nested objects up to {MOST_LEVELS} levels.")
-        if sum(_length(each.get("properties")) for each, _ in parts) > MOST_PROPERTIES:
-            raise DefinitionError(f"OpenAI accepts at most {MOST_PROPERTIES} properties.")
-        if sum(_length(each.get("enum")) for each, _ in parts) > MOST_ENUM_VALUES:
-            raise DefinitionError(f"OpenAI accepts at most {MOST_ENUM_VALUES} values of enums.")
+        if max(level for _, level in parts) > MAX_LEVELS:
+            raise DefinitionError(f"OpenAI accepts nested objects up to {MAX_LEVELS} levels.")
+        if sum(_length(each.get("properties")) for each, _ in parts) > MAX_PROPERTIES:
+            raise DefinitionError(f"OpenAI accepts at most {MAX_PROPERTIES} properties.")
+        if sum(_length(each.get("enum")) for each, _ in parts) > MAX_ENUM_VALUES:
+            raise DefinitionError(f"OpenAI accepts at most {MAX_ENUM_VALUES} values of enums.")
 
 
 def _parts(schema: JSON, level: int) -> Iterator[tuple[JSONObject, int]]:
@@ -503,7 +503,7 @@ class ToolOffers:
                 continue
             sent = form.definition
             description, end = sent.description, ""
-            if self._is_chat and len(description) > LONGEST_DESCRIPTION:
+            if self._is_chat and len(description) > MAX_DESCRIPTION:
                 description, end = _cut(description)
             native = NativeTool(
                 name=self._aliases.wire(tool.name),
@@ -517,7 +517,7 @@ class ToolOffers:
             wire[native.name] = tool
             if form.names is not None:
                 names[tool.name] = form.names
-        most = MOST_TOOLS.get(self._provider)
+        most = MAX_TOOLS.get(self._provider)
         if most is not None and len(natives) > most:
             many = f"There are {len(natives)} tools. Its provider documents at most {most} in one request."
             errors.append(ToolError(tool=None, message=many))
@@ -532,7 +532,7 @@ class ToolOffers:
 
 def _cut(description: str) -> tuple[str, str]:
     """Return the beginning of a description that Chat Completions accepts, and its end."""
-    most = LONGEST_DESCRIPTION - len(_CONTINUES)
+    most = MAX_DESCRIPTION - len(_CONTINUES)
     beginning = description[:most]
     places = [beginning.rfind(each) + len(each) for each in ("\n", ". ", " ")]
     place = next((each for each in places if each > most // 2), most)

@@ -47,13 +47,13 @@ from toolwright.core.value import changed
 Source = TypeVar("Source")
 Converted = TypeVar("Converted")
 CACHED_MESSAGES = 4096
-LONGEST_CACHED = 16_384
+MAX_CACHED = 16_384
 NOT_SHOWN = "[Not shown here, only named:"
 INBOX_OPENS = "Your inbox has new messages."
 """Sent before a conversation that begins with a message of the inbox: providers need a user's message first."""
 ANSWER_OPENS = "(The conversation begins with your message.)"
 _NEVER_REPLAYED = {"usage", "timestamp", "run_id", "conversation_id", "metadata", "failed_attempts"}
-LONGEST_ID = 40
+MAX_ID = 40
 _BLANKS = {"tool": "(empty result)", "user": "(empty message)"}
 _PARTS = ("", "_instructions", "_messages", "_tool_definitions")
 _PROVIDERS = ("anthropic", "bedrock", "openrouter")
@@ -162,7 +162,7 @@ class Transcript:
             name in self._names for name in (message.tool_name, *[c.name for c in message.calls])
         ):
             return self._convert(message)
-        keep = message.role == "assistant" or len(message.content) <= LONGEST_CACHED
+        keep = message.role == "assistant" or len(message.content) <= MAX_CACHED
         return self._pieces.get(message) if keep else self._convert(message)
 
     def _convert(
@@ -274,7 +274,7 @@ def with_safe_ids(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _is_safe(model_call_id: str) -> bool:
-    return 0 < len(model_call_id) <= LONGEST_ID and _UNSAFE_ID.search(model_call_id) is None
+    return 0 < len(model_call_id) <= MAX_ID and _UNSAFE_ID.search(model_call_id) is None
 
 
 def text_of(message: Message) -> str:

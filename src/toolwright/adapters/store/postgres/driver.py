@@ -58,8 +58,8 @@ log = logger("toolwright.store")
 T = TypeVar("T")
 
 PAUSES = (0.0, 0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before each try, after a lost connection
-MOST_GROUPS = 2  # in progress at once: with more groups each is smaller, and a unit costs more
-MOST_UNITS = 64  # per group
+MAX_GROUPS = 2  # in progress at once: with more groups each is smaller, and a unit costs more
+MAX_UNITS = 64  # per group
 
 
 @dataclass(slots=True, eq=False)
@@ -161,13 +161,13 @@ class PostgresDriver:
 
     def _send_groups(self) -> None:
         """Send the ready units. Units that arrive while all groups are in progress join the next group."""
-        while self._ready and self._groups < MOST_GROUPS:
+        while self._ready and self._groups < MAX_GROUPS:
             query = next(iter(self._ready))
             ready = self._ready.pop(query)
-            group = [each for each in ready[:MOST_UNITS] if each[0].is_wanted]
-            if len(ready) > MOST_UNITS:
-                self._ready[query] = ready[MOST_UNITS:]
-            for commit, _ in ready[:MOST_UNITS]:
+            group = [each for each in ready[:MAX_UNITS] if each[0].is_wanted]
+            if len(ready) > MAX_UNITS:
+                self._ready[query] = ready[MAX_UNITS:]
+            for commit, _ in ready[:MAX_UNITS]:
                 if not commit.is_wanted:
                     self._start_next(commit.thread)
             if group:

@@ -40,9 +40,9 @@ from toolwright.core.threads.event import Event
 
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 MERGED = 24  # maximum number of statements merged into one
-MOST_LATER = 200  # maximum number of rows that wait for the end of their unit
-MOST_CHARACTERS = 65_536  # limit for each value of a unit that is committed together with others
-MOST_VALUES = 32_767  # maximum number of parameters of one Postgres statement
+MAX_LATER = 200  # maximum number of rows that wait for the end of their unit
+MAX_CHARACTERS = 65_536  # limit for each value of a unit that is committed together with others
+MAX_VALUES = 32_767  # maximum number of parameters of one Postgres statement
 _ANSWER = tuple([field.name for field in fields(Committed)])
 NOT_TOGETHER = (REFUSED, asyncpg.LockNotAvailableError)
 
@@ -60,7 +60,7 @@ class UnitStatement:
     def is_small(self) -> bool:
         """Return whether the unit's values are small enough to be committed together with other units."""
         texts = [value for value in self.values if isinstance(value, str)]  # never empty: contains the token
-        return len(max(texts, key=len)) <= MOST_CHARACTERS
+        return len(max(texts, key=len)) <= MAX_CHARACTERS
 
     def result(self, recorded: str) -> UnitResult:
         """Return the unit's result, given the record stored with its token. Can be called only once."""
@@ -74,7 +74,7 @@ def as_statement(unit: Unit, sql: Statements) -> UnitStatement | None:
     if not isinstance(batch, StatementBatch) or len(batch.ops) > MERGED or any(op.again for op in batch.ops):
         return None
     query, values = at_once(batch.ops, unit.token, micros(unit.at))
-    return UnitStatement(query, values, batch.ops, steps) if len(values) <= MOST_VALUES else None
+    return UnitStatement(query, values, batch.ops, steps) if len(values) <= MAX_VALUES else None
 
 
 async def commit_together(connection: Connection, statements: Sequence[UnitStatement]) -> list[UnitResult]:
@@ -151,7 +151,7 @@ class Transaction:
             else:
                 self._put_off(filled(op, found))
                 found.append(())
-                if len(self._later) > MOST_LATER:
+                if len(self._later) > MAX_LATER:
                     await self._write_now()
         return found + (await self._run_together(together) if together else [])
 

@@ -61,7 +61,7 @@ from toolwright.core.value import changed
 from toolwright.wire.call import has_result_to_show
 
 RESULT = list(calls.columns.keys()).index("result")
-MOST = 2**63 - 1
+MAX_NUMBER = 2**63 - 1
 """Largest number. On SQLite values that are not numbers sort after all numbers, and must be excluded."""
 
 
@@ -141,7 +141,7 @@ class Queries:
         self.now = compiled(sa.select(sa.literal_column(NOW[name])))
         self.next_due = compiled(
             sa.select(sa.func.min(wakes.c.due)).where(
-                wakes.c.due > number("at"), wakes.c.due <= MOST, wakes.c.node.is_(None)
+                wakes.c.due > number("at"), wakes.c.due <= MAX_NUMBER, wakes.c.node.is_(None)
             )
         )
         pending_calls = (
@@ -179,18 +179,20 @@ class Queries:
 
     def _event_queries(self, compiled: Compiler) -> None:
         newer = _page(
-            sa.select(events).where(events.c.n > number("after"), events.c.n <= MOST).order_by(events.c.n)
+            sa.select(events)
+            .where(events.c.n > number("after"), events.c.n <= MAX_NUMBER)
+            .order_by(events.c.n)
         )
         of_thread = events.c.thread_id == string("topic")
         of_run = events.c.run_id == string("topic")
         bounds = sa.select(
             sa.func.coalesce(sa.func.min(events.c.n), 0), sa.func.coalesce(sa.func.max(events.c.n), 0)
         )
-        bounds = bounds.where(events.c.n <= MOST)
+        bounds = bounds.where(events.c.n <= MAX_NUMBER)
         n = space_events.c.n
-        newer_told = _page(sa.select(space_events).where(n > number("after"), n <= MOST).order_by(n))
+        newer_told = _page(sa.select(space_events).where(n > number("after"), n <= MAX_NUMBER).order_by(n))
         numbers = sa.select(sa.func.coalesce(sa.func.min(n), 0), sa.func.coalesce(sa.func.max(n), 0)).where(
-            n <= MOST
+            n <= MAX_NUMBER
         )
         of_space = space_events.c.space_id == string("topic")
         self.events = {

@@ -11,7 +11,7 @@ from toolwright.core.text import sentence
 
 BUSY_SECONDS = 30.0  # maximum wait for a lock of another program
 NOTICE_SECONDS = 2.0  # wait after which it is logged
-PIECE = 256  # pages (4 KiB) released by one transaction
+RELEASED_AT_ONCE = 256  # pages (4 KiB) released by one transaction
 RESERVE = 1024  # free pages kept for the next writes
 _SHRINKABLE = "PRAGMA auto_vacuum = INCREMENTAL"
 _log = logging.getLogger("toolwright.journal")
@@ -56,7 +56,7 @@ def free_pages(connection: sqlite3.Connection) -> bool:
     if free <= RESERVE:
         return False
     # one row per page
-    connection.execute(f"PRAGMA incremental_vacuum({min(PIECE, free - RESERVE)})").fetchall()
+    connection.execute(f"PRAGMA incremental_vacuum({min(RELEASED_AT_ONCE, free - RESERVE)})").fetchall()
     remaining = _number(connection, "freelist_count")
     if RESERVE < remaining < free:
         return True

@@ -37,12 +37,12 @@ _CARRIERS = (
 )
 """IPv6 networks with an embedded IPv4 address, and its trailing bits: mapped, translated, NAT64, compatible, 6to4."""
 
-LONGEST_NAME = 255  # characters of a host name
+MAX_NAME = 255  # characters of a host name
 
 
 def is_loopback(name: str) -> bool:
     """Return whether a host name or an address is this machine's own."""
-    return len(name) <= LONGEST_NAME and _is_loopback(name)
+    return len(name) <= MAX_NAME and _is_loopback(name)
 
 
 @lru_cache(maxsize=256)  # it is asked for twice at each request

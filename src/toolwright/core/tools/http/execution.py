@@ -32,7 +32,7 @@ from toolwright.core.value import Value
 URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 BodyKind: TypeAlias = Literal["json", "urlencoded", "multipart", "raw"]
-_MOST_STEPS = 20  # maximum depth of references and alternatives when looking for a `format`
+_MAX_STEPS = 20  # maximum depth of references and alternatives when looking for a `format`
 ANY = "*"
 """Matches every name that has no path of its own."""
 
@@ -137,7 +137,7 @@ class BodyForm(Value):
         return property_schema(self.root, self.schema, name)
 
 
-def is_file_schema(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> bool:
+def is_file_schema(root: JSONObject, schema: JSON, steps: int = _MAX_STEPS) -> bool:
     """Return whether values of the schema are paths of files: texts of the format `binary`."""
     if not isinstance(schema, dict) or steps == 0:
         return False
@@ -146,7 +146,7 @@ def is_file_schema(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> 
     return any(is_file_schema(root, each, steps - 1) for each in _alternatives(root, schema))
 
 
-def property_schema(root: JSONObject, schema: JSON, name: str, steps: int = _MOST_STEPS) -> JSON:
+def property_schema(root: JSONObject, schema: JSON, name: str, steps: int = _MAX_STEPS) -> JSON:
     """Return the schema of a property, also through references and alternatives, or None."""
     if not isinstance(schema, dict) or steps == 0:
         return None
@@ -183,7 +183,7 @@ def _paths(root: JSONObject, schema: JSON, value: JSON) -> Iterator[str]:
         yield from [each for each in value if isinstance(each, str)]
 
 
-def _items(root: JSONObject, schema: JSON, steps: int = _MOST_STEPS) -> JSON:
+def _items(root: JSONObject, schema: JSON, steps: int = _MAX_STEPS) -> JSON:
     if not isinstance(schema, dict) or steps == 0:
         return None
     if "items" in schema:

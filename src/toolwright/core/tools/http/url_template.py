@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
-from toolwright.core.env.env import LONGEST_NAME
 from toolwright.core.json_value import JSON, JSONObject, dumps
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.value import Value
 
-LONGEST = 8 * 1024
+MAX_URL = 8 * 1024
 """Maximum number of characters of a configured URL or header: most servers accept no longer ones."""
 
 _SLOT = re.compile(r"\$\{([^{}]*)\}|\{([^{}]*)\}")
@@ -117,8 +117,8 @@ def _read_header(text: str) -> tuple[Piece, ...]:
 
 
 def _check_length(text: str) -> None:
-    if len(text) > LONGEST:
-        raise InvalidTemplate(f"must have at most {LONGEST} characters")
+    if len(text) > MAX_URL:
+        raise InvalidTemplate(f"must have at most {MAX_URL} characters")
 
 
 def argument_text(value: JSON) -> str | None:
@@ -159,8 +159,8 @@ def _slot(slot: re.Match[str]) -> Slot:
     name = variable.removeprefix("env.")
     if name == variable:
         raise InvalidTemplate("must name a variable as ${env.NAME}")
-    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise InvalidTemplate(f"must name variables that are printable, of 1 to {LONGEST_NAME} characters")
+    if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+        raise InvalidTemplate(f"must name variables that are printable, of 1 to {MAX_NAME} characters")
     return Slot("variable", name)
 
 

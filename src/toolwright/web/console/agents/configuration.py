@@ -30,18 +30,18 @@ from toolwright.web.console.tools import tool_list, tools_of
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, json_text, nothing, plain_text
 
-MOST_SPACES: Final = 200  # options offered
+MAX_SPACES: Final = 200  # options offered
 _HOME: Final = ""  # no space selected: the agent's active space
 _KINDS: Final = {"ready": "good", "connecting": "busy", "down": "bad"}
-MOST_SHOWN: Final = 100  # tools shown per server
-MOST_TOOLS: Final = 200  # items listed
-MOST_NAMES: Final = 200  # names of values, per kind
+MAX_SHOWN: Final = 100  # tools shown per server
+MAX_TOOLS: Final = 200  # items listed
+MAX_NAMES: Final = 200  # names of values, per kind
 HOME_TOOLS: Mapping[HomeTools, str] = {
     "own": "the user's own data",
     "all": "everything the agent can access",
     "none": "none",
 }
-LONGEST_EDITED: Final = 200_000  # characters: a page sends the whole text with each key press
+MAX_EDITED: Final = 200_000  # characters: a page sends the whole text with each key press
 
 
 class PromptPreview:
@@ -73,7 +73,7 @@ class PromptPreview:
     async def _spaces(self) -> dict[str, str]:
         members = await self._visit.runtime.spaces.memberships(self._agent.entity_id)
         names: dict[str, str] = {}
-        for member in members[:MOST_SPACES]:
+        for member in members[:MAX_SPACES]:
             try:
                 space = await self._visit.runtime.spaces.get(member.space_id)
             except NotFound:
@@ -118,7 +118,7 @@ class Servers:
         withheld = await self._visit.runtime.mcp.withheld(self._agent.id)
         self._place.clear()
         with self._place:
-            for error in withheld[:MOST_SHOWN]:
+            for error in withheld[:MAX_SHOWN]:
                 about = "The tools" if error.tool is None else f"The tool {error.tool}"
                 plain_text(brief(f"{about}: {error.message}", 600), "p", "error")
             if not states:
@@ -132,19 +132,19 @@ class Servers:
                 plain_text(state.name, "span", "title")
                 badge(state.status, _KINDS[state.status])
                 plain_text(f"{state.transport} {state.protocol or ''}", "span", "quiet small")
-            for error in state.faults[:MOST_SHOWN]:
+            for error in state.faults[:MAX_SHOWN]:
                 about = f"{error.tool}: " if error.tool else ""
                 plain_text(brief(f"{about}{error.message}", 600), "p", "error")
-            for held in state.held[:MOST_SHOWN]:
+            for held in state.held[:MAX_SHOWN]:
                 self._held(state, held)
             plain_text(quantity(len(state.tools), "tool"), "p", "quiet small")
             with box("div", "row"):
-                for tool in state.tools[:MOST_SHOWN]:
+                for tool in state.tools[:MAX_SHOWN]:
                     plain_text(tool.name, "span", "mono")
             if state.prompts:
                 plain_text(quantity(len(state.prompts), "prompt"), "p", "quiet small")
                 with box("div", "row"):
-                    for prompt in state.prompts[:MOST_SHOWN]:
+                    for prompt in state.prompts[:MAX_SHOWN]:
                         arguments = ", ".join([each.name for each in prompt.arguments])
                         plain_text(brief(f"{prompt.name}({arguments})", 600), "span", "mono")
 
@@ -242,11 +242,11 @@ class Configuration:
         place.clear()
         with place:
             if tools:
-                tool_list(tools[:MOST_TOOLS], self._agent.id)
+                tool_list(tools[:MAX_TOOLS], self._agent.id)
             else:
                 plain_text("None.", "p", "quiet")
-            if len(tools) > MOST_TOOLS:
-                plain_text(f"… and {len(tools) - MOST_TOOLS} more", "p", "quiet")
+            if len(tools) > MAX_TOOLS:
+                plain_text(f"… and {len(tools) - MAX_TOOLS} more", "p", "quiet")
 
     def _values(self, active: ActiveAgent) -> None:
         with box("section", "section stack"):
@@ -296,7 +296,7 @@ def _names(title: str, types: Mapping[str, str]) -> None:
         return
     plain_text(title, "h3")
     with box("div", "row"):
-        for name, kind in [*types.items()][:MOST_NAMES]:
+        for name, kind in [*types.items()][:MAX_NAMES]:
             badge(f"{brief(name, 100)} · secret" if kind == "secret" else brief(name, 100))
 
 
@@ -319,7 +319,7 @@ class StoredConfiguration:
                 "p",
                 "quiet small",
             )
-            if len(written) > LONGEST_EDITED:
+            if len(written) > MAX_EDITED:
                 plain_text(
                     f"It has {len(written):,} characters, too many to edit here: use PATCH /api/agents.",
                     "p",

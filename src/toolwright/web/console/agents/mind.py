@@ -7,11 +7,10 @@ from typing import Generic, TypeAlias, TypeVar, cast
 from nicegui import ui
 
 from toolwright.core.agents.agent import Agent, agent_of_keeper
-from toolwright.core.agents.memory import LONGEST_LABEL, LONGEST_QUERY, LONGEST_TAG, MOST_TAGS, Block, Passage
+from toolwright.core.agents.memory import MAX_LABEL, MAX_QUERY, MAX_TAG, MAX_TAGS, Block, Passage
 from toolwright.core.agents.mind import (
-    LONGEST_NAME,
-    LONGEST_SCHEDULE,
-    LONGEST_TEXT,
+    MAX_SCHEDULE,
+    MAX_TEXT,
     Goal,
     GoalChange,
     Memory,
@@ -20,6 +19,7 @@ from toolwright.core.agents.mind import (
     PlanChange,
 )
 from toolwright.core.json_value import JSON, JSONObject
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.text import brief
 from toolwright.web.console.browsing import Listing
 from toolwright.web.console.dialogs import confirm, fill_in
@@ -116,15 +116,15 @@ def _texts(entered: JSONObject) -> dict[str, str]:
     return {name: str(text) for name, text in entered.items() if text is not None}
 
 
-_TIME: JSONObject = {"type": "string", "maxLength": LONGEST_SCHEDULE}
+_TIME: JSONObject = {"type": "string", "maxLength": MAX_SCHEDULE}
 _PLAN: JSONObject = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME, "title": "Name"},
+        "name": {"type": "string", "minLength": 1, "maxLength": MAX_NAME, "title": "Name"},
         "instruction": {
             "type": "string",
             "minLength": 1,
-            "maxLength": LONGEST_TEXT,
+            "maxLength": MAX_TEXT,
             "title": "Instruction to the agent",
         },
         "run_after": {**_TIME, "title": "Once, after", "description": "Such as 5 hours or 1h30m."},
@@ -201,8 +201,8 @@ class Plans:
         self._items.delete(f"Delete the plan {plan.name}?", "Delete", drop, done="Deleted.")
 
 
-_SHORT: JSONObject = {"type": "string", "maxLength": LONGEST_NAME}
-_TEXT: JSONObject = {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
+_SHORT: JSONObject = {"type": "string", "maxLength": MAX_NAME}
+_TEXT: JSONObject = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
 _GOAL: JSONObject = {
     "type": "object",
     "properties": {
@@ -313,7 +313,7 @@ _BLOCK: JSONObject = {"type": "object", "properties": {"content": _CONTENT}, "re
 _NEW_BLOCK: JSONObject = {
     "type": "object",
     "properties": {
-        "label": {"type": "string", "title": "Label", "minLength": 1, "maxLength": LONGEST_LABEL},
+        "label": {"type": "string", "title": "Label", "minLength": 1, "maxLength": MAX_LABEL},
         "content": _CONTENT,
     },
     "required": ["label", "content"],
@@ -407,8 +407,8 @@ _PASSAGE: JSONObject = {
         "tags": {
             "type": "array",
             "title": "Tags",
-            "items": {"type": "string", "maxLength": LONGEST_TAG},
-            "maxItems": MOST_TAGS,
+            "items": {"type": "string", "maxLength": MAX_TAG},
+            "maxItems": MAX_TAGS,
         },
     },
     "required": ["content"],
@@ -444,7 +444,7 @@ class PassageList:
         return await self._passages.search(self._agent.id, self._query, limit, offset, user_id=self._user_id)
 
     async def _look_for(self, query: str | None) -> None:
-        self._query = (query or "").strip()[:LONGEST_QUERY]
+        self._query = (query or "").strip()[:MAX_QUERY]
         await self._visit.act(self._items.show(0))
 
     def _show(self, passage: Passage) -> None:

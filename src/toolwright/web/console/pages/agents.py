@@ -9,12 +9,12 @@ from nicegui import ui
 
 from toolwright.core.agents.agent import Agent
 from toolwright.core.json_value import JSONObject
-from toolwright.core.limits import MAX_DESCRIPTION
+from toolwright.core.limits import MAX_DESCRIPTION, MAX_NAME
 from toolwright.core.text import brief, quantity
 from toolwright.core.threads.event import Event, Topic
 from toolwright.core.threads.inbox import InboxEvent, InboxStatus
 from toolwright.core.value import Value
-from toolwright.runtime.agents.agents import LONGEST_NAME, AgentView
+from toolwright.runtime.agents.agents import AgentView
 from toolwright.web.console.agents.configuration import (
     Configuration,
     PromptPreview,
@@ -46,8 +46,8 @@ TABS: Final = {
     "inbox": "Inbox",
 }
 PER_PERSON_TABS: Final = ("prompt", "memory", "mind", "plans")
-MOST_OWNERS: Final = 100  # people listed, each with a link
-MOST: Final = 1_000  # agents searched by the filter
+MAX_OWNERS: Final = 100  # people listed, each with a link
+MAX_SEARCHED: Final = 1_000  # agents searched by the filter
 
 
 class Inbox:
@@ -103,7 +103,7 @@ class Inbox:
 _TRIGGER: JSONObject = {
     "type": "object",
     "properties": {
-        "service": {"type": "string", "title": "Service", "minLength": 1, "maxLength": LONGEST_NAME},
+        "service": {"type": "string", "title": "Service", "minLength": 1, "maxLength": MAX_NAME},
         "payload": {"title": "Payload", "description": "Data of the event in the agent's inbox."},
     },
     "required": ["service"],
@@ -111,7 +111,7 @@ _TRIGGER: JSONObject = {
 _NAMES: JSONObject = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "title": "Name", "minLength": 1, "maxLength": LONGEST_NAME},
+        "name": {"type": "string", "title": "Name", "minLength": 1, "maxLength": MAX_NAME},
         "description": {"type": "string", "title": "Description", "maxLength": MAX_DESCRIPTION},
     },
     "required": ["name"],
@@ -164,7 +164,7 @@ async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
 
 async def _owners(visit: Visit, agent: Agent, tab: str, user_id: str | None) -> None:
     """Render links to the agent's own data and its data per person, or nothing if there is no data for people."""
-    people = list(await visit.runtime.minds.people(agent.id))[:MOST_OWNERS]
+    people = list(await visit.runtime.minds.people(agent.id))[:MAX_OWNERS]
     if user_id is not None and user_id not in people:
         people.append(user_id)
     if not people:
@@ -235,7 +235,7 @@ def _changes(visit: Visit, view: AgentView) -> None:
 _NEW: JSONObject = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "title": "Name", "minLength": 1, "maxLength": LONGEST_NAME},
+        "name": {"type": "string", "title": "Name", "minLength": 1, "maxLength": MAX_NAME},
         "description": {"type": "string", "title": "Description", "maxLength": MAX_DESCRIPTION},
         "config": {
             "type": "object",
@@ -279,7 +279,7 @@ class _Agents:
     async def _read(self, limit: int, offset: int) -> Sequence[_Row]:
         if not self._filter:
             return await self._rows(await self._visit.runtime.agents.show_all(limit, offset))
-        every = await self._visit.runtime.agents.show_all(MOST)
+        every = await self._visit.runtime.agents.show_all(MAX_SEARCHED)
         fitting = [
             each for each in every if self._filter in f"{each.agent.name} {each.agent.description}".casefold()
         ]

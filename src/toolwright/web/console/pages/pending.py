@@ -27,16 +27,16 @@ from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import box, heading, link, nothing, plain_text, when
 
-MOST: Final = 50
+MAX_LISTED: Final = 50
 _THREADS: Final = 200  # newest threads of a person that are checked
 PAGE: Final = 25
-MOST_COUNTED: Final = 100
+MAX_COUNTED: Final = 100
 _READ: Final = 100  # rows per read
 _ROUNDS: Final = 20  # reads per page: children in progress lie between the calls that wait for people
-_MOST_NAMES: Final = 5  # approvers listed
+_MAX_NAMES: Final = 5  # approvers listed
 POLL_INTERVAL: Final = 2.0
 """Seconds between two polls, because there is no stream of the invisible calls of all threads."""
-MOST_OVER: Final = 25  # answered calls that the view still shows
+MAX_OVER: Final = 25  # answered calls that the view still shows
 
 
 class Request(Value):
@@ -52,7 +52,7 @@ async def open_requests(visit: Visit) -> Sequence[Request]:
     requests: list[Request] = []
     for run in reversed(await _parked(visit)):
         request_id = (run.waiting or {}).get("requestId")
-        if isinstance(request_id, str) and len(requests) < MOST:
+        if isinstance(request_id, str) and len(requests) < MAX_LISTED:
             with suppress(NotFound):  # just answered
                 await visit.permits.request(visit.caller, run.thread_id, request_id)
                 request = await visit.runtime.requests.get(run.thread_id, request_id)
@@ -116,7 +116,7 @@ async def read_page(visit: Visit, selection: Filter, first: int = 0, most: int =
 
 async def count_calls(visit: Visit) -> int:
     """Return the number of calls that wait for a person, at most a hundred."""
-    page = await read_page(visit, Filter(), most=MOST_COUNTED)
+    page = await read_page(visit, Filter(), most=MAX_COUNTED)
     return len([call for call in page.calls if visit.is_service or _may_be_theirs(call)])
 
 
@@ -161,8 +161,8 @@ async def _answerers(visit: Visit, call: Call, space: str | None) -> str:
     if by == "service":
         return "a service"
     if not isinstance(by, str):
-        names = [await _name_of(visit, each) for each in by[:_MOST_NAMES]]
-        more = f" and {len(by) - _MOST_NAMES} more" if len(by) > _MOST_NAMES else ""
+        names = [await _name_of(visit, each) for each in by[:_MAX_NAMES]]
+        more = f" and {len(by) - _MAX_NAMES} more" if len(by) > _MAX_NAMES else ""
         return f"{', '.join(names)}{more}"
     if by == "person":
         return "a person who sees it"
@@ -206,7 +206,7 @@ async def draw_pending(visit: Visit) -> None:
 
 async def count_pending(visit: Visit) -> int:
     """Return the number of items that wait for the visitor, at most a few hundred."""
-    return await count_calls(visit) + min(len(await _parked(visit)), MOST)
+    return await count_calls(visit) + min(len(await _parked(visit)), MAX_LISTED)
 
 
 @dataclass(slots=True)
@@ -334,7 +334,7 @@ class _Pending:
 
     def _drop_old(self) -> None:
         over = [call_id for call_id, card in self._calls.items() if is_over(card.call.status)]
-        for call_id in over[:-MOST_OVER]:
+        for call_id in over[:-MAX_OVER]:
             self._calls.pop(call_id).element.delete()
 
     def _show_end(self, next_page: int | None) -> None:

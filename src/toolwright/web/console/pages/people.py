@@ -6,9 +6,10 @@ from typing import Final, cast
 
 from toolwright.core.env.env import EnvType, read_env
 from toolwright.core.json_value import JSONObject
+from toolwright.core.limits import MAX_NAME
 from toolwright.core.spaces import Entity, EntityFields
 from toolwright.core.text import brief
-from toolwright.runtime.spaces.entities import LONGEST_EXTERNAL_ID, LONGEST_NAME
+from toolwright.runtime.spaces.entities import MAX_EXTERNAL_ID
 from toolwright.web.console.browsing import Listing, check_service
 from toolwright.web.console.dialogs import cancel, confirm, fill_in, opened
 from toolwright.web.console.room.people import people_of
@@ -19,12 +20,12 @@ from toolwright.web.console.widgets import action, badge, box, heading, icon_act
 _PERSON: JSONObject = {
     "type": "object",
     "properties": {
-        "display_name": {"type": "string", "title": "Name", "maxLength": LONGEST_NAME},
+        "display_name": {"type": "string", "title": "Name", "maxLength": MAX_NAME},
         "external_id": {
             "type": "string",
             "title": "External id",
             "description": "The person's id in access tokens.",
-            "maxLength": LONGEST_EXTERNAL_ID,
+            "maxLength": MAX_EXTERNAL_ID,
             "format": "id",  # characters of one line
         },
     },

@@ -56,7 +56,7 @@ from toolwright.web.console.widgets import (
 )
 
 SIZE: Final = 10  # prompts per page
-MOST_MESSAGES: Final = 200  # newest messages of a prompt that are drawn
+MAX_MESSAGES: Final = 200  # newest messages of a prompt that are drawn
 TABS: Final = {"timeline": "Timeline", "prompts": "Prompts"}
 POLL_INTERVAL: Final = 2.0  # seconds between two reads of a run whose events the visitor may not see
 PAGE: Final = 50
@@ -114,10 +114,10 @@ def _draw(visit: Visit, prompt: SentPrompt) -> None:
 
 
 def _draw_messages(messages: Sequence[Message]) -> None:
-    hidden = len(messages) - MOST_MESSAGES
+    hidden = len(messages) - MAX_MESSAGES
     if hidden > 0:
         plain_text(f"{quantity(hidden, 'earlier message')} not shown here.", "p", "quiet small")
-    for message in messages[-MOST_MESSAGES:]:
+    for message in messages[-MAX_MESSAGES:]:
         with box("div", "row"):
             plain_text(message.tool_name or message.role, "span", "title small")
             if message.pinned:

@@ -38,7 +38,7 @@ KEYS: Final = (
 POLL_INTERVAL: Final = (
     3.0  # seconds between two counts, because there is no event stream of waiting items in threads
 )
-MOST: Final = 99
+MAX_COUNT: Final = 99
 THEMES: Final = {"light": False, "dark": True}
 
 
@@ -89,7 +89,7 @@ async def _count(visit: Visit, unread: TextElement, pending: TextElement) -> Non
 
 
 def _show(element: TextElement, count: int, what: str) -> None:
-    text = "" if count == 0 else f"{MOST}+" if count > MOST else str(count)
+    text = "" if count == 0 else f"{MAX_COUNT}+" if count > MAX_COUNT else str(count)
     if element.text != text:
         element.text = text
         element.props["title"] = f"{count} {what}" if count else ""

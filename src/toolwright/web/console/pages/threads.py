@@ -46,7 +46,7 @@ from toolwright.web.console.widgets import action, badge, box, heading, link, no
 TABS: Final = {"messages": "Messages", "family": "Child threads", "files": "Files", "values": "Values"}
 _FACTS: Final = frozenset({"subagent.created", "subagent.finished", "variables.required", "variables.set"})
 PAGE: Final = 50
-MOST_AGENTS: Final = 500
+MAX_AGENTS: Final = 500
 
 
 async def draw_thread(visit: Visit, thread_id: str) -> None:
@@ -241,7 +241,7 @@ async def ask_for_thread(visit: Visit) -> None:
     """Ask for the agent and the first message, and create the thread."""
     names: dict[str, str] = {}
     if visit.is_service:
-        agents = await visit.runtime.agents.list(MOST_AGENTS)
+        agents = await visit.runtime.agents.list(MAX_AGENTS)
         names = {each.id: brief(each.name, 100) for each in agents}
     preset = visit.query.get("agent", "")
     dialog = ui.dialog()

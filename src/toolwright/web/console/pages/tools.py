@@ -11,7 +11,7 @@ from toolwright.core.tools.tool import Tool
 from toolwright.core.value import Value
 from toolwright.web.console.browsing import Listing, check_service, folded
 from toolwright.web.console.tools import (
-    LONGEST_DESCRIPTION,
+    MAX_DESCRIPTION,
     ToolTester,
     find_tool,
     hints,
@@ -21,7 +21,7 @@ from toolwright.web.console.tools import (
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import badge, box, heading, link, nothing, plain_text, prose
 
-MOST_AGENTS: Final = 1_000  # agents whose tools are listed
+MAX_AGENTS: Final = 1_000  # agents whose tools are listed
 
 
 async def draw_app_tool(visit: Visit, name: str) -> None:
@@ -108,7 +108,7 @@ class _Tools:
         runtime = self._visit.runtime
         rows: list[tuple[Tool, Agent | None]] = [(tool, None) for tool in runtime.tools]
         app_names = {tool.name for tool in runtime.tools}
-        for each in await runtime.agents.list(MOST_AGENTS):
+        for each in await runtime.agents.list(MAX_AGENTS):
             active = await runtime.agents.usable(each.id)
             sides = () if active is None else tuple(active.sides.values())
             agent_tools = {
@@ -150,4 +150,4 @@ def _show(row: _Row) -> None:
         with box("div", "row"):
             link(row.tool.name, path_of(row.tool.name, None if agent is None else agent.id), "title mono")
             hints(row.tool)
-        plain_text(brief(row.tool.description, LONGEST_DESCRIPTION), "p", "quiet small")
+        plain_text(brief(row.tool.description, MAX_DESCRIPTION), "p", "quiet small")

@@ -14,11 +14,11 @@ from toolwright.runtime.spaces.messages import MessageView
 from toolwright.web.console.components.elements import MessageFrame, Prose
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, box
+from toolwright.web.console.widgets import MAX_SHOWN, box
 from toolwright.wire.space import SpaceMessage
 
 GONE = "A deleted person or agent"
-MOST_DRAWN: Final = 200
+MAX_DRAWN: Final = 200
 """Maximum number of messages on the page. Further messages replace those at the other end."""
 
 
@@ -146,7 +146,7 @@ class MessageList:
             await asyncio.sleep(0)  # yield to other tasks
         for row in later:
             self._rows[row.message.id] = row
-        for row in [*self._rows.values()][MOST_DRAWN:]:
+        for row in [*self._rows.values()][MAX_DRAWN:]:
             self.remove(row.message.id)
             self.is_cut = True
 
@@ -158,7 +158,7 @@ class MessageList:
             if self.is_cut:
                 return
             row = self._rows[message.id] = self._new_row(message)
-            for old in [*self._rows][:-MOST_DRAWN]:
+            for old in [*self._rows][:-MAX_DRAWN]:
                 self.remove(old)
             await self._draw_body(row)
             return
@@ -211,7 +211,7 @@ class MessageList:
             if row.prose is None:
                 with row.frame:
                     row.prose = Prose("")
-            row.prose.props["content"] = brief(message.content, LONGEST_SHOWN)
+            row.prose.props["content"] = brief(message.content, MAX_SHOWN)
             return
         with row.frame:
             if row.card is None:

@@ -14,8 +14,8 @@ from toolwright.web.console.dialogs import opened
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, box, icon_action, plain_text
 
-MOST_AGENTS: Final = 100_000  # agents precede people in the journal's list of entities
-MOST: Final = 200  # people and agents offered; others can be added by id over the API
+MAX_AGENTS: Final = 100_000  # agents precede people in the journal's list of entities
+MAX_OFFERED: Final = 200  # people and agents offered; others can be added by id over the API
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ def name_of(entity: Entity) -> str:
 
 async def people_of(visit: Visit, limit: int, offset: int = 0) -> Sequence[Entity]:
     """Return a page of the app's people, oldest first."""
-    agents = await visit.runtime.agents.list(MOST_AGENTS)
+    agents = await visit.runtime.agents.list(MAX_AGENTS)
     rows = await visit.runtime.entities.list(limit, len(agents) + offset)
     return [each for each in rows if each.type == "human"]
 
@@ -88,8 +88,10 @@ async def choose_members(visit: Visit, space_id: str) -> None:
     check_service(visit)
     guests = await guests_of(visit, space_id)
     members = {guest.entity_id for guest in guests}
-    agents = {agent.entity_id: f"{agent.name} (agent)" for agent in await visit.runtime.agents.list(MOST)}
-    people = {each.id: name_of(each) for each in await people_of(visit, MOST)}
+    agents = {
+        agent.entity_id: f"{agent.name} (agent)" for agent in await visit.runtime.agents.list(MAX_OFFERED)
+    }
+    people = {each.id: name_of(each) for each in await people_of(visit, MAX_OFFERED)}
     others = {id_: name for id_, name in (people | agents).items() if id_ not in members}
     with opened(visit, "Members") as dialog:
         with box("div", "list"):

@@ -16,7 +16,7 @@ from toolwright.runtime.threads.thread_tree import child_id_of
 from toolwright.web.console.runs.facts import STATUS_LABELS, file_link, joined, span, thread_link
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import (
-    LONGEST_SHOWN,
+    MAX_SHOWN,
     box,
     code,
     draw_decisions,
@@ -30,8 +30,8 @@ from toolwright.web.routes.threads import INLINE_TYPES
 from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 
-MOST_FILES: Final = 20  # per call or message
-LARGEST_PREVIEW: Final = 5_000_000  # bytes of an image shown inline
+MAX_FILES: Final = 20  # per call or message
+MAX_PREVIEW: Final = 5_000_000  # bytes of an image shown inline
 GIST: Final = 90  # characters of arguments in the line
 _STATUSES: Final[Mapping[str, str]] = {"waiting": "requires_action", "pending": "requires_action", "done": "complete",
     "resolved": "complete", "created": "running", "running": "running"}  # fmt: skip
@@ -117,12 +117,12 @@ async def draw_call(visit: Visit, line: CallLine) -> None:
 
 def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
     """Render files by name and size. Images of types without scripts are displayed."""
-    for ref in refs[:MOST_FILES]:
+    for ref in refs[:MAX_FILES]:
         with box("figure", "attachment"):
             if (
                 ref.mime_type in INLINE_TYPES
                 and ref.mime_type.startswith("image/")
-                and ref.size <= LARGEST_PREVIEW
+                and ref.size <= MAX_PREVIEW
             ):
                 image = box("img", "thumbnail")
                 image.props["src"] = file_url(thread_id, ref.path)
@@ -131,8 +131,8 @@ def draw_files(thread_id: str, refs: Sequence[AttachmentRef]) -> None:
             with box("figcaption", "row small"):
                 file_link(thread_id, ref)
                 plain_text(joined(brief(ref.mime_type, 80), size(ref.size)), "span", "quiet")
-    if len(refs) > MOST_FILES:
-        plain_text(f"and {quantity(len(refs) - MOST_FILES, 'file')} more", "p", "quiet small")
+    if len(refs) > MAX_FILES:
+        plain_text(f"and {quantity(len(refs) - MAX_FILES, 'file')} more", "p", "quiet small")
 
 
 async def shown_json(content: JSON) -> str:
@@ -199,4 +199,4 @@ def _links(row: Call) -> tuple[tuple[str, str], ...]:
 
 
 def _cut_json(content: JSON) -> str:
-    return brief(json_text(content), LONGEST_SHOWN)
+    return brief(json_text(content), MAX_SHOWN)

@@ -29,7 +29,7 @@ KINDS: Final[Mapping[str, str]] = {
 STATUS_LABELS: Final[Mapping[CallStatus, str]] = {"created": "next", "pending": "waiting", "resolved": "done"}
 """Display labels of call statuses that differ from the status."""
 _ENTERED = "(event) => emit(event.target.value)"
-MOST_PAGES = 100_000
+MAX_PAGES = 100_000
 T = TypeVar("T")
 LOST: Final = "The database is unavailable. This page updates when it is available again."
 
@@ -148,7 +148,7 @@ async def draw_requests(visit: Visit, thread_id: str) -> None:
 def page_of(query: Mapping[str, str]) -> int:
     """Return the number of the requested page, from 1."""
     text = query.get("page", "1")
-    return min(max(1, int(text)), MOST_PAGES) if text.isascii() and text.isdigit() and len(text) < 10 else 1
+    return min(max(1, int(text)), MAX_PAGES) if text.isascii() and text.isdigit() and len(text) < 10 else 1
 
 
 def address(path: str, **filters: str) -> str:

@@ -22,14 +22,14 @@ from toolwright.web.console.runs.calls import CallLine, draw_call, draw_files, g
 from toolwright.web.console.runs.facts import KINDS, joined, price, span, tokens
 from toolwright.web.console.tool_ui.card import CallCard
 from toolwright.web.console.visit import Visit
-from toolwright.web.console.widgets import LONGEST_SHOWN, action, badge, box, plain_text, prose
+from toolwright.web.console.widgets import MAX_SHOWN, action, badge, box, plain_text, prose
 
 READ: Final = 200  # calls or messages read at once
 _OPENED: Final = "(event) => emit(event.target.open)"
 PAGE: Final = 20  # steps drawn at once
-MOST_CALLS: Final = 50  # calls per step drawn at once
-LONGEST: Final = 0.02  # seconds of drawing after which other tasks get a turn
-MOST_DRAWN: Final = 60  # maximum number of steps on a live page; the earliest are removed
+MAX_CALLS: Final = 50  # calls per step drawn at once
+MAX_BURST: Final = 0.02  # seconds of drawing after which other tasks get a turn
+MAX_DRAWN: Final = 60  # maximum number of steps on a live page; the earliest are removed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class RunDetail:
         """Add a message. Results and messages of prompt tools are shown in their calls."""
         self._ends[message.step] = max(message.created_at, self._ends.get(message.step, message.created_at))
         if message.role != "tool" and message.within is None and _has_content(message):
-            short = changed(message, content=brief(message.content, LONGEST_SHOWN), native=None)
+            short = changed(message, content=brief(message.content, MAX_SHOWN), native=None)
             self._messages_by_step.setdefault(message.step, []).append(short)
 
 
@@ -323,8 +323,8 @@ class Timeline:
                 action(f"Earlier steps ({hidden})", self._draw_before, kind="plain")
 
     def _let_go(self) -> None:
-        if len(self._views) > MOST_DRAWN + PAGE:
-            for number in sorted(self._views)[:-MOST_DRAWN]:
+        if len(self._views) > MAX_DRAWN + PAGE:
+            for number in sorted(self._views)[:-MAX_DRAWN]:
                 self._views.pop(number).element.delete()
             self._draw_earlier()
 
@@ -381,7 +381,7 @@ class StageView:
         if fold is not None:
             await fold.show(line_of(call, for_service=self._visit.is_service))
             return
-        if len(self._folds) >= MOST_CALLS:
+        if len(self._folds) >= MAX_CALLS:
             self._remaining[call.id] = call
             return
         await self._add(call)
@@ -409,7 +409,7 @@ class StageView:
                 action(f"{quantity(len(self._remaining), 'more call')}", self._show_more, kind="plain")
 
     async def _show_more(self) -> None:
-        for call_id in [*self._remaining][:MOST_CALLS]:
+        for call_id in [*self._remaining][:MAX_CALLS]:
             await self._add(self._remaining.pop(call_id))
         self._draw_more()
 
@@ -430,6 +430,6 @@ class Turns:
 
     async def give(self) -> None:
         """Yield to other tasks if this work has used the event loop long enough."""
-        if time.perf_counter() - self._since > LONGEST:
+        if time.perf_counter() - self._since > MAX_BURST:
             await asyncio.sleep(0)
             self._since = time.perf_counter()

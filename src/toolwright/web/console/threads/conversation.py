@@ -23,13 +23,13 @@ from toolwright.core.tools.tool_ui import ShownCall
 from toolwright.core.value import changed
 from toolwright.web.auth.permits import asks_somebody
 from toolwright.web.console.browsing import check_service, draw_reasoning
-from toolwright.web.console.dialogs import LONGEST, message_field
+from toolwright.web.console.dialogs import MAX_TEXT, message_field
 from toolwright.web.console.runs.calls import CallLine, draw_files, line_of
 from toolwright.web.console.runs.facts import run_link
 from toolwright.web.console.runs.timeline import CallFold, Turns
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import (
-    LONGEST_SHOWN,
+    MAX_SHOWN,
     action,
     badge,
     box,
@@ -43,13 +43,13 @@ from toolwright.web.console.widgets import (
 )
 from toolwright.wire.call import arguments_json
 
-MOST_FILES: Final = 10
-MOST_BYTES: Final = 50_000_000  # bytes of all files of one message
+MAX_FILES: Final = 10
+MAX_BYTES: Final = 50_000_000  # bytes of all files of one message
 FORM: Final = 4_096  # additional bytes per uploaded file
 PAGE: Final = 50  # messages read at once
-MOST_READ: Final = 100  # calls read per page; the lines of others show what the model has read
-DEEPEST: Final = 10  # nesting levels of calls
-MOST_DRAWN: Final = 200
+MAX_READ: Final = 100  # calls read per page; the lines of others show what the model has read
+MAX_DEPTH: Final = 10  # nesting levels of calls
+MAX_DRAWN: Final = 200
 """Maximum number of messages on the page. Further messages replace those at the other end."""
 
 
@@ -121,9 +121,9 @@ class Composer:
     async def _add_file(self, event: UploadEventArguments) -> None:
         """Add a file from the browser."""
         total = sum(len(each.content) for each in self._files) + event.file.size()
-        if len(self._files) >= MOST_FILES or total > MOST_BYTES:
+        if len(self._files) >= MAX_FILES or total > MAX_BYTES:
             complain(
-                f"A message may have at most {quantity(MOST_FILES, 'file')} and {size(MOST_BYTES)} in all."
+                f"A message may have at most {quantity(MAX_FILES, 'file')} and {size(MAX_BYTES)} in all."
             )
             return
         content = await event.file.read()
@@ -144,7 +144,7 @@ class Composer:
 
     async def _send(self, typed: str | None) -> None:
         """Send the input. It stays in the field if it was not accepted."""
-        text = ((self._field.value if typed is None else typed) or "")[:LONGEST]
+        text = ((self._field.value if typed is None else typed) or "")[:MAX_TEXT]
         if self._sending or (not text.strip() and not self._files):
             return
         self._sending = True
@@ -241,7 +241,7 @@ class Conversation:
             await self._read()
             return
         await self._draw(messages)
-        for seq in sorted(self._rows)[:-MOST_DRAWN]:
+        for seq in sorted(self._rows)[:-MAX_DRAWN]:
             self._rows.pop(seq).delete()
             self._draw_earlier(has_more=True)
 
@@ -256,7 +256,7 @@ class Conversation:
         if call.status not in OPEN or not asks_somebody(call):
             return None
         above = call
-        for _ in range(DEEPEST):
+        for _ in range(MAX_DEPTH):
             if above.parent_id is None:
                 return None
             parent = self._folds.get(above.parent_id)
@@ -277,7 +277,7 @@ class Conversation:
     async def _refresh_calls(self, messages: Sequence[Message]) -> None:
         """Read the calls of these messages that wait for an answer or are visible in spaces."""
         call_ids = [call.id for message in messages for call in message.calls[:PAGE]]
-        for call_id in call_ids[-MOST_READ:]:
+        for call_id in call_ids[-MAX_READ:]:
             try:
                 await self.show_call(await self._visit.permits.call(self._visit.caller, call_id))
             except NotFound:
@@ -323,7 +323,7 @@ class Conversation:
         messages = await self._page(first)
         top = self._rows[first]
         await self._draw(messages, 0)
-        for seq in sorted(self._rows)[MOST_DRAWN:]:
+        for seq in sorted(self._rows)[MAX_DRAWN:]:
             self._rows.pop(seq).delete()
             self._is_cut = True
         ui.run_javascript(f"getHtmlElement({top.id})?.scrollIntoView({{block: 'start'}})")  # only a number
@@ -439,9 +439,7 @@ class Conversation:
     def _answered(self, line: CallLine, answer: Message) -> CallLine:
         """Return the line of an answered call, with the answer as read by the model."""
         failed = answer.status == "error"
-        content = (
-            arguments_json(answer.content) if 0 < len(answer.content) < LONGEST_SHOWN else answer.content
-        )
+        content = arguments_json(answer.content) if 0 < len(answer.content) < MAX_SHOWN else answer.content
         error = content.get("error") if isinstance(content, dict) else None
         call = changed(
             line.call,

@@ -13,17 +13,17 @@ from toolwright.core.errors import InvalidRequest
 from toolwright.core.files import File
 from toolwright.core.text import brief
 from toolwright.core.threads.thread import Thread
-from toolwright.web.console.runs.calls import LARGEST_PREVIEW
+from toolwright.web.console.runs.calls import MAX_PREVIEW
 from toolwright.web.console.runs.facts import file_link, joined, page_of, pager, thread_path
 from toolwright.web.console.sign_in import Field, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, plain_text, size, when
 from toolwright.web.routes.threads import INLINE_TYPES
 
-LONGEST_NAME: Final = 200
-MOST_SHOWN: Final = 500
+MAX_NAME: Final = 200
+MAX_SHOWN: Final = 500
 PAGE: Final = 50
-LARGEST_TEXT: Final = 1_000_000  # bytes of a text file read for the preview
+MAX_TEXT: Final = 1_000_000  # bytes of a text file read for the preview
 
 
 class ThreadValues:
@@ -64,14 +64,14 @@ class ThreadValues:
                 nothing("No values in this thread.", "Tools ask for the values they need.")
                 return
             with box("div", "list"):
-                for name in sorted(names)[:MOST_SHOWN]:
+                for name in sorted(names)[:MAX_SHOWN]:
                     with box("div", "item"):
                         plain_text(name, "span", "mono fill")
                         badge(names[name])
                         action("Delete value", partial(self._delete_value, name), kind="plain")
 
     async def _set(self, entered: Mapping[str, str]) -> None:
-        name = entered.get("name", "").strip()[:LONGEST_NAME]
+        name = entered.get("name", "").strip()[:MAX_NAME]
         await self._visit.act(self._write({name: entered.get("value", "")}), "The value is set.")
 
     async def _delete_value(self, name: str) -> None:
@@ -127,7 +127,7 @@ def _draw_file(visit: Visit, thread_id: str, file: File) -> None:
 def _draw_preview(visit: Visit, thread_id: str, file: File) -> None:
     """Render a preview that is loaded when it is opened."""
     is_image = file.ref.mime_type.startswith("image/")
-    if file.ref.size > (LARGEST_PREVIEW if is_image else LARGEST_TEXT):
+    if file.ref.size > (MAX_PREVIEW if is_image else MAX_TEXT):
         return
     with box("details") as opened:
         plain_text("Preview", "summary", "small")
@@ -151,7 +151,7 @@ async def _show_text(
     async def show() -> None:
         await visit.permits.thread(visit.caller, thread_id)
         content = await visit.runtime.files.read(thread_id, file.ref.path)
-        if len(content) > LARGEST_TEXT:
+        if len(content) > MAX_TEXT:
             raise InvalidRequest("This file is too large to display. Download it.")
         with place.clear():
             code(content.decode("utf-8", "replace"))

@@ -33,10 +33,10 @@ from toolwright.web.console.widgets import action, badge, box, code, heading, li
 
 log = logging.getLogger("toolwright.web")
 
-DEEPEST: Final = 4  # levels of the tree
-MOST_CHILDREN: Final = 50  # children shown per thread; its own page shows all
-MOST_ABOVE: Final = 20
-LONGEST_TITLE: Final = 60  # characters of the first message
+MAX_DEPTH: Final = 4  # levels of the tree
+MAX_CHILDREN: Final = 50  # children shown per thread; its own page shows all
+MAX_ABOVE: Final = 20
+MAX_TITLE: Final = 60  # characters of the first message
 POLL_INTERVAL: Final = 2.0
 """Seconds between two polls, because a thread's events include its children but not further descendants."""
 
@@ -44,7 +44,7 @@ POLL_INTERVAL: Final = 2.0
 async def ancestors(visit: Visit, thread: Thread) -> list[Thread]:
     """Return the parent threads that the visitor may see, farthest first."""
     above: list[Thread] = []
-    while thread.parent_id is not None and len(above) < MOST_ABOVE:
+    while thread.parent_id is not None and len(above) < MAX_ABOVE:
         try:
             await visit.permits.thread(visit.caller, thread.parent_id)
             thread = await visit.runtime.threads.get(thread.parent_id)
@@ -77,7 +77,7 @@ async def title_of(visit: Visit, thread: Thread) -> str:
         except RowBroken as error:
             log.warning("%s", error)
         if title:
-            return title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE].rstrip()} …"
+            return title if len(title) <= MAX_TITLE else f"{title[:MAX_TITLE].rstrip()} …"
     return brief(thread.name or await agent_name(visit, thread.answering), 100)
 
 
@@ -149,12 +149,12 @@ class FamilyTree:
                             link(f"and {remaining} more", f"{thread_path(thread.parent_id or '')}?tab=family")
 
     async def _gather(self, thread_id: str, depth: int, rows: list[tuple[int, Thread, int]]) -> None:
-        children = await self._visit.runtime.threads.children(thread_id, MOST_CHILDREN + 1)
-        visible = children[:MOST_CHILDREN]
+        children = await self._visit.runtime.threads.children(thread_id, MAX_CHILDREN + 1)
+        visible = children[:MAX_CHILDREN]
         for place, child in enumerate(visible):
-            has_more = len(children) > MOST_CHILDREN and place == len(visible) - 1
+            has_more = len(children) > MAX_CHILDREN and place == len(visible) - 1
             rows.append((depth, child, 1 if has_more else 0))
-            if depth < DEEPEST and len(rows) < 4 * MOST_CHILDREN:
+            if depth < MAX_DEPTH and len(rows) < 4 * MAX_CHILDREN:
                 await self._gather(child.id, depth + 1, rows)
 
     def _draw_row(self, depth: int, thread: Thread, agent: str) -> None:

@@ -27,9 +27,9 @@ from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import action, badge, box, plain_text, prose
 
 QUESTION: Final = ("question", "message", "title", "text", "prompt")
-MOST_OPTIONS: Final = 500
+MAX_OPTIONS: Final = 500
 _BUTTONS: Final = 8  # options that are all shown at once
-_LONGEST: Final = 200  # characters
+_MAX_TEXT: Final = 200  # characters
 _ANSWERS = {"accept": ("Answered", "good"), "decline": ("Declined", "bad"), "cancel": ("Not answered", "")}
 
 
@@ -127,7 +127,7 @@ def read_options(args: JSON) -> Sequence[Option]:
     )
     lists = [each for each in candidates if isinstance(each, list)]
     listed = lists[0] if lists else list[JSON]()
-    return [option for each in listed[:MOST_OPTIONS] if (option := _option(each)) is not None]
+    return [option for each in listed[:MAX_OPTIONS] if (option := _option(each)) is not None]
 
 
 def takes_several(args: JSON) -> bool:
@@ -144,13 +144,13 @@ def _option(value: JSON) -> Option | None:
         chosen = next((value[name] for name in ("value", "id") if name in value), label)
         about = value.get("description")
         return Option(
-            label=brief(str(label), _LONGEST),
+            label=brief(str(label), _MAX_TEXT),
             value=chosen,
             about=brief(about, 400) if isinstance(about, str) else "",
         )
     if value is None or isinstance(value, list):
         return None
-    return Option(label=brief(_text(value), _LONGEST), value=value)
+    return Option(label=brief(_text(value), _MAX_TEXT), value=value)
 
 
 def _text(value: JSON) -> str:
@@ -223,8 +223,8 @@ async def _draw_chosen(facts: CallFacts, options: Sequence[Option]) -> None:
         await value_block(call.result)
         return
     with box("div", "row"):
-        for each in chosen[:MOST_OPTIONS] if isinstance(chosen, list) else [chosen]:
-            badge(labels.get(_text(each), brief(_text(each), _LONGEST)), "good")
+        for each in chosen[:MAX_OPTIONS] if isinstance(chosen, list) else [chosen]:
+            badge(labels.get(_text(each), brief(_text(each), _MAX_TEXT)), "good")
 
 
 async def draw_question(visit: Visit, facts: CallFacts, submit: Submit) -> None:

@@ -73,7 +73,7 @@ _USUAL: Final[Mapping[str, Component]] = {
 log = logging.getLogger("toolwright.web")
 PAUSE: Final = 0.25  # seconds between two redraws of a call with streaming arguments or progress reports
 FAILED: Final = "The component of the tool %r failed."
-LONGEST_DRAWING: Final = 10.0  # timeout of a user's component in seconds
+MAX_DRAWING: Final = 10.0  # timeout of a user's component in seconds
 _STATUS: Final = {
     "streaming": ("being written", "busy"),
     "running": ("in progress", "busy"),
@@ -231,7 +231,7 @@ class CallCard:
     async def _wait_for(self, facts: CallFacts, place: Element, done: Awaitable[None]) -> None:
         with place:
             try:
-                async with asyncio.timeout(LONGEST_DRAWING):
+                async with asyncio.timeout(MAX_DRAWING):
                     await done
             except Exception as error:  # as above
                 log.exception(FAILED, facts.call.name)

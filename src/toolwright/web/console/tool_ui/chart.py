@@ -20,11 +20,11 @@ Number: TypeAlias = float | None
 KINDS: Final[Mapping[str, ChartKind]] = {
     "bar": "bar", "line": "line", "area": "area", "pie": "pie", "doughnut": "pie", "scatter": "scatter",
 }  # fmt: skip
-MOST_SERIES: Final = 50
-MOST_POINTS: Final = 5_000  # points per series
-MOST_ALL: Final = 20_000  # points of all series: more would keep a browser busy for seconds
+MAX_SERIES: Final = 50
+MAX_POINTS: Final = 5_000  # points per series
+MAX_ALL: Final = 20_000  # points of all series: more would keep a browser busy for seconds
 _LOOKED_AT: Final = 20  # points searched for a label
-_LONGEST: Final = 80  # characters of a label
+_MAX_LABEL: Final = 80  # characters of a label
 COLOURS: Final = (
     "#4f6bed", "#17a673", "#e08a00", "#d4526e", "#8e5bd0", "#1f9bcf", "#a0783c", "#6b7a90",
 )  # fmt: skip
@@ -64,9 +64,9 @@ def read_chart(described: JSON) -> Chart | None:
     data = described.get("data")
     within = data if isinstance(data, dict) else described  # the form of Chart.js
     listed = within.get("datasets", within.get("series"))
-    rows = _list(listed)[:MOST_SERIES] if listed is not None else [described]
+    rows = _list(listed)[:MAX_SERIES] if listed is not None else [described]
     kind = _kind(described.get("type")) or "bar"
-    most = min(MOST_POINTS, MOST_ALL // max(len(rows), 1))
+    most = min(MAX_POINTS, MAX_ALL // max(len(rows), 1))
     series = [_series(each, kind, most) for each in rows if isinstance(each, dict)]
     series = [each for each in series if each.pairs or any(number is not None for number in each.numbers)]
     if not series:
@@ -91,7 +91,7 @@ def _series(row: JSONObject, usual: ChartKind, most: int) -> Series:
 
 def _own_labels(rows: Sequence[JSON]) -> Sequence[JSON]:
     """Return the labels in the points of the first series: `{name, value}` or `{label, value}`."""
-    points = _list(rows[0].get("data"))[:MOST_POINTS] if rows and isinstance(rows[0], dict) else []
+    points = _list(rows[0].get("data"))[:MAX_POINTS] if rows and isinstance(rows[0], dict) else []
     labels = [each.get("name", each.get("label")) if isinstance(each, dict) else None for each in points]
     return labels if any(each is not None for each in labels[:_LOOKED_AT]) else ()
 
@@ -125,7 +125,7 @@ def _list(part: JSON) -> list[JSON]:
 def _label(part: JSON) -> str:
     if part is None or isinstance(part, dict | list):
         return ""
-    return brief(part if isinstance(part, str) else str(part), _LONGEST)
+    return brief(part if isinstance(part, str) else str(part), _MAX_LABEL)
 
 
 async def draw_chart(visit: Visit, facts: CallFacts, submit: Submit) -> None:

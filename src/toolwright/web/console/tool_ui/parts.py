@@ -17,14 +17,14 @@ from toolwright.core.tools.tool_ui import ShownCall, Submit
 from toolwright.core.value import Value, changed
 from toolwright.web.console.schema_form import ABSENT, SchemaForm
 from toolwright.web.console.visit import Visit, complain
-from toolwright.web.console.widgets import LONGEST_SHOWN, action, box, code, plain_text, prose, size
+from toolwright.web.console.widgets import MAX_SHOWN, action, box, code, plain_text, prose, size
 from toolwright.wire.call import arguments_json, call_message_id
 from toolwright.wire.result import result_from_json
 
 Status: TypeAlias = Literal["streaming", "running", "requires_action", "complete", "error"]
 _ENDS = {"expired": "Not answered in time.", "cancelled": "The call was cancelled."}
-MOST_ITEMS: Final = 200  # items of a list or object shown as JSON
-_MOST_FACTS: Final = 40
+MAX_ITEMS: Final = 200  # items of a list or object shown as JSON
+_MAX_FACTS: Final = 40
 _SHORT: Final = 2_000  # characters of one value among others
 ANYTHING: JSONObject = {"type": "object"}
 
@@ -229,7 +229,7 @@ def text_of(args: JSON, *names: str) -> str | None:
     return next((each for each in values if isinstance(each, str) and each.strip()), None)
 
 
-def cut_json(whole: JSON, most: int = LONGEST_SHOWN) -> tuple[JSON, bool]:
+def cut_json(whole: JSON, most: int = MAX_SHOWN) -> tuple[JSON, bool]:
     """Return a value truncated to a readable size, and whether it was truncated."""
     budget = [most]
     cut = _cut(whole, budget)
@@ -240,7 +240,7 @@ def _cut(whole: JSON, budget: list[int]) -> JSON:
     if isinstance(whole, dict):
         parts: dict[str, JSON] = {}
         for name, each in whole.items():
-            if budget[0] <= 0 or len(parts) >= MOST_ITEMS:
+            if budget[0] <= 0 or len(parts) >= MAX_ITEMS:
                 budget[0] = -1
                 return parts | {"…": f"{len(whole) - len(parts)} more"}
             budget[0] -= len(name)
@@ -249,7 +249,7 @@ def _cut(whole: JSON, budget: list[int]) -> JSON:
     if isinstance(whole, list):
         items: list[JSON] = []
         for each in whole:
-            if budget[0] <= 0 or len(items) >= MOST_ITEMS:
+            if budget[0] <= 0 or len(items) >= MAX_ITEMS:
                 budget[0] = -1
                 return [*items, f"… {len(whole) - len(items)} more"]
             items.append(_cut(each, budget))
@@ -273,7 +273,7 @@ async def value_block(whole: JSON) -> None:
     """Render a value: text as text, an object as a list of facts, others as JSON."""
     if isinstance(whole, str):
         prose(whole)
-    elif isinstance(whole, dict) and 0 < len(whole) <= _MOST_FACTS:
+    elif isinstance(whole, dict) and 0 < len(whole) <= _MAX_FACTS:
         facts_block(whole)
     elif whole not in ({}, None):
         await json_block(whole)

@@ -28,20 +28,20 @@ from toolwright.web.console.widgets import action, box, file_url, plain_text, si
 from toolwright.web.routes.threads import INLINE_TYPES
 
 PAGE: Final = 25  # rows per page; fewer in a wide table
-MOST_CELLS: Final = 1_000  # cells per page: more take the server a tenth of a second
-MOST_COLUMNS: Final = 200
+MAX_CELLS: Final = 1_000  # cells per page: more take the server a tenth of a second
+MAX_COLUMNS: Final = 200
 _LOOKED_AT: Final = 100  # rows whose names become columns
-_LONGEST: Final = 500  # characters of a cell
+_MAX_CELL: Final = 500  # characters of a cell
 _WRAPPED: Final = ("table", "data", "result")
 _NAMES: Final = ("key", "field", "name", "id", "accessor", "label", "title", "header")
 _TITLES: Final = ("label", "title", "header", "headerName", "name", "key", "field", "id")
-MOST_SHOWN: Final = 50  # files per call
+MAX_SHOWN: Final = 50  # files per call
 _INLINE: Final = ("url", "src", "image", "dataUrl", "data_url", "data")
 _CAPTION: Final = ("caption", "title", "alt", "description")
 _DONE: Final = ("done", "current", "value", "progress", "percent")
 _TOTAL: Final = ("total", "max", "of")
 _TEXT: Final = ("text", "message", "label", "title", "status")
-LARGEST_INLINE: Final = 5 * 1024 * 1024  # bytes of an image in the arguments
+MAX_INLINE: Final = 5 * 1024 * 1024  # bytes of an image in the arguments
 
 
 async def draw_plain(visit: Visit, facts: CallFacts, submit: Submit) -> None:
@@ -143,24 +143,24 @@ def read_table(described: JSON) -> Table | None:
 
 def _table(declared: JSON, rows: list[JSON]) -> Table | None:
     columns = (
-        [_column(at, each) for at, each in enumerate(declared[:MOST_COLUMNS])]
+        [_column(at, each) for at, each in enumerate(declared[:MAX_COLUMNS])]
         if isinstance(declared, list)
         else []
     )
     if not columns:
         objects: list[JSONObject] = [each for each in rows[:_LOOKED_AT] if isinstance(each, dict)]
-        keys = dict.fromkeys(key for each in objects for key in islice(each, MOST_COLUMNS))
-        columns = [(key, brief(key, _LONGEST)) for key in islice(keys, MOST_COLUMNS)]
+        keys = dict.fromkeys(key for each in objects for key in islice(each, MAX_COLUMNS))
+        columns = [(key, brief(key, _MAX_CELL)) for key in islice(keys, MAX_COLUMNS)]
     if not columns:
         width = max((len(each) for each in rows[:_LOOKED_AT] if isinstance(each, list)), default=0)
-        columns = [(str(at), "") for at in range(min(width, MOST_COLUMNS))]
+        columns = [(str(at), "") for at in range(min(width, MAX_COLUMNS))]
     return Table(columns=columns, rows=rows) if columns else None
 
 
 def _column(at: int, described: JSON) -> tuple[str, str]:
     if isinstance(described, dict):
         key = text_of(described, *_NAMES) or str(at)
-        return key, brief(text_of(described, *_TITLES) or key, _LONGEST)
+        return key, brief(text_of(described, *_TITLES) or key, _MAX_CELL)
     return _text(described), _text(described)
 
 
@@ -168,8 +168,8 @@ def _text(cell: JSON) -> str:
     if cell is None:
         return ""
     if isinstance(cell, str):
-        return brief(cell, _LONGEST)
-    return brief(dumps_unescaped(cut_json(cell, _LONGEST)[0]), _LONGEST)
+        return brief(cell, _MAX_CELL)
+    return brief(dumps_unescaped(cut_json(cell, _MAX_CELL)[0]), _MAX_CELL)
 
 
 class _Paged:
@@ -177,7 +177,7 @@ class _Paged:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._page = max(1, min(PAGE, MOST_CELLS // len(table.columns)))
+        self._page = max(1, min(PAGE, MAX_CELLS // len(table.columns)))
         self._first = 0
         with box("div", "scroll") as scroll:
             scroll.props["tabindex"] = "0"
@@ -245,7 +245,7 @@ async def draw_file(visit: Visit, facts: CallFacts, submit: Submit) -> None:
 
 def draw_attachments(call: ShownCall, *, pictures: bool = True) -> None:
     """Render the attachments, with pictures for images unless only a list is wanted."""
-    visible: Sequence[AttachmentRef] = call.attachments[:MOST_SHOWN]
+    visible: Sequence[AttachmentRef] = call.attachments[:MAX_SHOWN]
     for each in visible:
         url = None if call.thread_id is None else file_url(call.thread_id, each.path, call.id)
         _draw(each, url, as_picture=pictures and is_picture(each))
@@ -261,9 +261,7 @@ def is_picture(attachment: AttachmentRef) -> bool:
 def inline_image(described: JSON) -> str | None:
     """Return the `data:` URL of a picture whose type cannot contain scripts, or None."""
     candidates = [described.get(name) for name in _INLINE] if isinstance(described, dict) else [described]
-    texts = [
-        each for each in candidates if isinstance(each, str) and len(each) <= LARGEST_INLINE * 4 // 3 + 64
-    ]
+    texts = [each for each in candidates if isinstance(each, str) and len(each) <= MAX_INLINE * 4 // 3 + 64]
     return next((each for each in texts if each.startswith("data:") and _RASTER.fullmatch(each)), None)
 
 
