@@ -20,7 +20,7 @@ from toolwright.core.journal.telemetry import Telemetry
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, MemoryStore, NoLock
 from toolwright.wiring.gateway import settle_memory
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 STEPS, RUNS = 20, 40
@@ -47,7 +47,7 @@ async def _at_work(telemetry: Telemetry | None) -> AsyncGenerator[Runtime]:
     bus, clock = MemoryBus(), SystemClock()
     store = MemoryStore(bus.publish)
     motor = EmbeddedMotor(store, clock, NoLock())
-    parts = Parts(store=store, motor=motor, bus=bus, clock=clock, telemetry=telemetry)
+    parts = DefaultParts(store=store, motor=motor, bus=bus, clock=clock, telemetry=telemetry)
     runtime = Runtime(app_of(STEPS, find_products, NESTED).catalog, parts, Settings())
     await runtime.start()
     try:

@@ -23,7 +23,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.wiring.app import App
 from toolwright.wiring.executors import CodeSandbox, HttpTools
 from toolwright.wiring.lazy import models_of
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 __all__ = [
@@ -114,7 +114,7 @@ async def by_hand_on(
         in_memory = (settings or Settings()).model_copy(update={"database_url": "memory://"})
         chosen, models = app.completed(in_memory), models_of(app.model)
         http_tools, functions = HttpTools(chosen), FunctionExecutor(overrides=app.overrides)
-        parts = Parts(
+        parts = DefaultParts(
             store=store,
             motor=motor,
             bus=bus,

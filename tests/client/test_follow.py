@@ -30,7 +30,7 @@ from tests.kit import call
 from tests.runtime.rig import running
 from toolwright.client import Client, Event, Run
 from toolwright.client.follow import signals
-from toolwright.client.http import Http, Identity
+from toolwright.client.http import CallerHeaders, Http
 from toolwright.core.errors import InvalidRequest, NotFound, Reset, StoreError, Unauthorized, Unreachable
 from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
@@ -336,7 +336,12 @@ async def test_what_happens_between_the_first_connection_and_the_second_is_not_m
         before = await rig.send("One")
         await rig.rt.runs.wait(before.id, 10)
         server = Http(
-            f"http://127.0.0.1:{port}", Identity(None, None, None), http, timeout=5, silence=5, pause=pause
+            f"http://127.0.0.1:{port}",
+            CallerHeaders(None, None, None),
+            http,
+            timeout=5,
+            silence=5,
+            pause=pause,
         )
         events = signals(server, f"/api/threads/{before.thread_id}/stream")
         assert (await anext(events)).type == "connected"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.rig import Pauses, Stub, answer, client_of, no_pause, stream
 from toolwright.client.follow import MAX_EVENT
-from toolwright.client.http import Http, Identity
+from toolwright.client.http import CallerHeaders, Http
 from toolwright.core.errors import AnswerLost, BadAnswer, ServerFailed, Unreachable
 
 pytestmark = pytest.mark.anyio
@@ -110,7 +110,7 @@ async def test_an_endless_line_is_given_up_in_bounded_memory() -> None:
 
 async def test_an_answer_larger_than_the_limit_is_given_up() -> None:
     async with Stub(answer(200, b"{" + b" " * 5_000)) as stub, httpx2.AsyncClient() as http:
-        identity = Identity(None, None, None)
+        identity = CallerHeaders(None, None, None)
         url = f"http://127.0.0.1:{stub.port}"
         narrow = Http(url, identity, http, timeout=5, silence=5, pause=no_pause, largest=1_000)
         with pytest.raises(BadAnswer, match="larger than 1000 bytes"):
@@ -146,7 +146,7 @@ async def test_a_password_in_the_url_is_not_repeated_in_words() -> None:
         port = stub.port
     url = f"http://user:hunter2secret@127.0.0.1:{port}"
     async with httpx2.AsyncClient() as http:
-        attempt = Http(url, Identity(None, None, None), http, timeout=5, silence=5, pause=no_pause)
+        attempt = Http(url, CallerHeaders(None, None, None), http, timeout=5, silence=5, pause=no_pause)
         with pytest.raises(Unreachable) as caught:
             await attempt.get("/api/threads")
     assert "hunter2secret" not in caught.value.message

@@ -74,7 +74,7 @@ def test_one_that_is_added_while_another_rings_is_heard() -> None:
     on_the_loop(body)
 
 
-def test_thousands_that_end_in_time_take_one_timer_and_leave_nothing() -> None:
+def test_thousands_that_end_in_time_take_one_timer_and_drop_stale_wake() -> None:
     async def body(loop: Ahead, deadlines: Deadlines, rung: list[str]) -> None:
         kept: list[weakref.ref[Any]] = []
         timers = loop.timers

@@ -21,14 +21,14 @@ from toolwright.core.journal.retention import Prune
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.mcp.servers import McpServers
-from toolwright.core.ports import Clock, Lock
+from toolwright.core.ports import Clock, JournalLock
 from toolwright.core.tools.function import FunctionExecutor
 from toolwright.core.tools.pipeline import Executor
 from toolwright.core.tools.tool import Kind
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus
 from toolwright.wiring.executors import LazyMcp
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 FUNCTIONS: Mapping[Kind, Executor] = {"function": FunctionExecutor()}
@@ -127,12 +127,12 @@ async def at_work(
     The scheduler measures its delays by `motor_clock` if there is one.
     """
     folder, bus, clock = Path(order["folder"]), MemoryBus(), SystemClock()
-    lock: Lock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
+    lock: JournalLock = PostgresLock(order["url"]) if "url" in order else FileLock(folder / "journal.db")
     store = await opened(journal_url(order), bus)
     killing: Any = KillingStore(store, order.get("kill") or {})  # reads pass through
     motor = EmbeddedMotor(killing, motor_clock or clock, lock)
     cipher = KeyFileCipher(folder / "journal.key")
-    parts = Parts(
+    parts = DefaultParts(
         store=killing,
         motor=motor,
         bus=bus,

@@ -26,7 +26,7 @@ from toolwright.core.results import ToolResult
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus
 from toolwright.wire.result import model_text
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outage]
@@ -122,7 +122,7 @@ async def cluster(
     async with asyncio.timeout(seconds):
         store, clock = await open_postgres(url, lambda _: None), ManualClock()
         path = folder / "effects"
-        parts = Parts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus())
+        parts = DefaultParts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus())
         rt = Runtime(Catalog(agents=[worker(str(path))]), parts, Settings(database_url=url), 0.0)
         await rt.start()
         here = Cluster(url, path, rt, ttl)

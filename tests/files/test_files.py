@@ -17,7 +17,7 @@ from obstore.store import S3Store
 from toolwright.adapters.files import open_bucket, open_folder
 from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.errors import DefinitionError, NotFound, StoreError
-from toolwright.core.ports import Files
+from toolwright.core.ports import FileStore
 from toolwright.wiring.app import App
 from toolwright.wiring.settings import Settings
 
@@ -40,10 +40,10 @@ def s3() -> Generator[str]:
 @pytest.fixture(params=["memory", "folder", "s3"])
 async def files(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncGenerator[Files]:
+) -> AsyncGenerator[FileStore]:
     match request.param:
         case "memory":
-            made: Files = MemoryFiles()
+            made: FileStore = MemoryFiles()
         case "folder":
             made = open_folder(tmp_path / "deep" / "files")
         case _:
@@ -52,7 +52,7 @@ async def files(
     await made.close()
 
 
-def _bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Files:
+def _bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> FileStore:
     for name, value in {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "test",
@@ -69,7 +69,7 @@ def _bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Files:
     return open_bucket("s3://bucket/a/prefix")
 
 
-async def test_bytes_come_back_as_they_were_under_their_digest(files: Files) -> None:
+async def test_bytes_come_back_as_they_were_under_their_digest(files: FileStore) -> None:
     for content in (b"", b"x", bytes(range(256)) * 40_000):
         digest = await files.put(content)
         assert digest == sha256(content).hexdigest()
@@ -82,19 +82,19 @@ async def test_bytes_come_back_as_they_were_under_their_digest(files: Files) -> 
             )
 
 
-async def test_the_same_bytes_put_at_once_are_kept_once(files: Files) -> None:
+async def test_the_same_bytes_put_at_once_are_kept_once(files: FileStore) -> None:
     digests = await asyncio.gather(*(files.put(b"the same") for _ in range(20)))
     assert len(set(digests)) == 1
     assert await files.get(digests[0]) == b"the same"
 
 
 @pytest.mark.parametrize("digest", ["0" * 64, "none", "../../etc/passwd", ""])
-async def test_what_was_never_put_is_not_there(files: Files, digest: str) -> None:
+async def test_what_was_never_put_is_not_there(files: FileStore, digest: str) -> None:
     with pytest.raises(NotFound):
         await files.get(digest)
 
 
-async def test_a_probe_of_a_store_leaves_nothing(files: Files, tmp_path: Path) -> None:
+async def test_a_probe_of_a_store_leaves_nothing(files: FileStore, tmp_path: Path) -> None:
     await files.probe()
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - a path of anyio would be no clearer
     digest = await files.put(b"x")
@@ -247,7 +247,7 @@ async def test_nothing_but_leftovers_is_taken_away(tmp_path: Path) -> None:
     assert (own / f"{digest}#3").is_dir()
 
 
-async def test_a_store_without_leftovers_has_nothing_to_tidy_up(files: Files) -> None:
+async def test_a_store_without_leftovers_has_nothing_to_tidy_up(files: FileStore) -> None:
     assert await files.tidy(datetime.now(UTC) + DAY) == 0
     digest = await files.put(b"x")
     assert await files.tidy(datetime.now(UTC) + DAY) == 0

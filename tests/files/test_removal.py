@@ -11,7 +11,7 @@ import pytest
 from toolwright.adapters.files import ASIDE, open_folder, remove_old, renew
 from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.errors import NotFound
-from toolwright.core.ports import Files
+from toolwright.core.ports import FileStore
 
 pytestmark = pytest.mark.anyio
 
@@ -23,11 +23,11 @@ def files_in(folder: Path) -> list[Path]:
 
 
 @pytest.fixture(params=["folder", "memory"])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> FileStore:
     return open_folder(tmp_path / "files") if request.param == "folder" else MemoryFiles()
 
 
-async def test_old_bytes_are_removed_and_young_ones_stay(files: Files) -> None:
+async def test_old_bytes_are_removed_and_young_ones_stay(files: FileStore) -> None:
     digest = await files.put(b"some")
     assert not await files.remove(digest, PAST)
     assert await files.get(digest) == b"some"

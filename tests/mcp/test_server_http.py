@@ -15,7 +15,7 @@ import toolwright as tw
 from tests.kit import hanging
 from tests.mcp.server_rig import REVISIONS, Host, Revision, Wire, hosting
 from tests.postgres_server import fresh_database
-from toolwright.web.auth.access import Signature, TokenIdentity
+from toolwright.web.auth.access import Signer, TokenIdentity
 from toolwright.web.mcp import sessions
 from toolwright.web.mcp.server import McpEndpoint
 from toolwright.web.mcp.sessions import KEY as KEY_OF_SESSION
@@ -415,7 +415,7 @@ async def test_a_request_goes_to_no_process_that_has_not_signed_its_address_or_i
         server.close()
     headers = {"x-secret-key": KEY, "mcp-session-id": "4567"}
     async with two_nodes(tmp_path, secret_keys=(KEY,)) as (one, two):
-        signed = await Signature(one.rt.keys.signing, "address of an mcp session").seal(
+        signed = await Signer(one.rt.keys.signing, "address of an mcp session").seal(
             f"{about} {url}".encode()
         )
         one.rt.events.bus.share(f"{KEY_OF_SESSION}4567", f"4567 {url}" if spite == "unsigned" else signed)
@@ -445,7 +445,7 @@ async def test_a_request_to_a_frozen_process_ends_once_that_is_known_to_be_gone(
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     headers = {"x-secret-key": KEY, "mcp-session-id": "4567"}
     async with two_nodes(tmp_path, secret_keys=(KEY,)) as (one, two):
-        signature = Signature(one.rt.keys.signing, "address of an mcp session")
+        signature = Signer(one.rt.keys.signing, "address of an mcp session")
         one.rt.events.bus.share(f"{KEY_OF_SESSION}4567", await signature.seal(f"4567 {url}".encode()))
         await known(two, "4567")
         async with two.wire("2026-07-28", headers) as wire, asyncio.timeout(60):

@@ -12,7 +12,7 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.runtime.calls.execute import ABORT_GRACE
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 
@@ -39,7 +39,7 @@ async def kin(
     bus, clock = MemoryBus(), clock or Ahead()
     barriers = Barriers(await store(bus))
     motor = EmbeddedMotor(barriers, clock, NoLock(), sweep=0.02)  # type: ignore[arg-type]  # reads go through
-    parts = Parts(
+    parts = DefaultParts(
         store=barriers,  # type: ignore[arg-type]  # reads go through
         motor=motor,
         bus=bus,

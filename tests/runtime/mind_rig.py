@@ -17,7 +17,7 @@ from toolwright.core.threads.inbox import InboxEvent
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.mind import MindToolkit
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 AGENT = tw.Agent("thinker", "p")
@@ -125,7 +125,7 @@ async def thinking(
     minds = toolkit or MindToolkit(port)
     prompt = tw.Prompt("p", "Think.", model=Obedient(), tools=[*minds.tools, *tools])
     catalog = Catalog(agents=agents, prompts=[prompt])
-    parts = Parts(store=port, motor=motor, bus=bus, clock=clock, embedder=embedder)
+    parts = DefaultParts(store=port, motor=motor, bus=bus, clock=clock, embedder=embedder)
     rt = Runtime(catalog, parts, Settings())
     await rt.start()
     thread = await rt.threads.create("thinker", env={"TOKEN": "hunter2-hunter2"})

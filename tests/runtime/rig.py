@@ -19,7 +19,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Telemetry
 from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.model import Model
-from toolwright.core.ports import Cipher, Files
+from toolwright.core.ports import Cipher, FileStore
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run
 from toolwright.core.tools.function import FunctionExecutor
@@ -29,7 +29,7 @@ from toolwright.runtime.calls.execute import ABORT_GRACE
 from toolwright.runtime.calls.plan import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 GRACE = 0.2  # seconds that work in progress gets when the runtime stops; much of it never ends
@@ -112,7 +112,7 @@ async def running(
     prompt_options: Mapping[str, Any] | None = None,
     app_env: Mapping[str, str] | None = None,
     settings: Settings | None = None,
-    files: Files | None = None,
+    files: FileStore | None = None,
     cipher: Cipher | None = None,
     answer_limits: tuple[float, float] | None = None,
     inline_executors: Mapping[Kind, InlineExecutor] = INLINE_EXECUTORS,
@@ -137,7 +137,7 @@ async def running(
         agent = tw.Agent(
             "tester", tw.Side(prompt, max_steps=max_steps, max_seconds=max_seconds), **(options or {})
         )
-        parts = Parts(
+        parts = DefaultParts(
             store=barriers,  # type: ignore[arg-type]  # reads go through
             motor=motor,
             bus=bus,

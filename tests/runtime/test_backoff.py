@@ -22,7 +22,7 @@ from toolwright.core.threads.run import Run
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
 from toolwright.wire.run import ListedRun
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +111,10 @@ async def town(
     agent = tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[outside, *tools]))
     catalog = Catalog(agents=[agent], prompts=prompts)
     rt = Runtime(
-        catalog, Parts(store=store, motor=motor, bus=bus, clock=model.clock), settings or Settings(), 0.0
+        catalog,
+        DefaultParts(store=store, motor=motor, bus=bus, clock=model.clock),
+        settings or Settings(),
+        0.0,
     )
     await rt.start()
     try:

@@ -11,7 +11,7 @@ from tests.databases import opened
 from toolwright.core.agents.catalog import Catalog
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, ScriptedModel
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,9 @@ async def test_a_round_goes_on_beside_a_broken_row(broken: str, tmp_path: Path) 
     motor = ManualMotor(store, clock)
     model = ScriptedModel([{"text": "."}])
     agents = [tw.Agent(name, tw.Prompt(name, "Be.", model=model), toolkits=["channels"]) for name in CREW]
-    rt = Runtime(Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings())
+    rt = Runtime(
+        Catalog(agents=agents), DefaultParts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
+    )
     await rt.start()
     pam = await rt.entities.create(external_id="pam")
     await rt.spaces.create("General", id="general", members=[pam.id, *CREW], delivery="sequential")

@@ -25,7 +25,7 @@ from toolwright.core.spaces import Entity
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 
 pytestmark = pytest.mark.anyio
 
@@ -247,7 +247,9 @@ async def test_what_is_deleted_as_an_agent_reacts_or_answers_is_an_error_that_it
     store: Store = watched  # type: ignore[assignment]  # reads go through
     motor = ManualMotor(store, clock)
     agents = [tw.Agent("michael", tw.Prompt("michael", "p", model=model), toolkits=["channels"])]
-    rt = Runtime(Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings())
+    rt = Runtime(
+        Catalog(agents=agents), DefaultParts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
+    )
     await rt.start()
     pam = await rt.entities.create(external_id="pam")
     await rt.spaces.create("G", id="general", members=[pam.id, "michael"])
@@ -531,7 +533,9 @@ async def test_who_ends_just_as_their_turn_comes_is_passed_over(
     store: Store = watched  # type: ignore[assignment]  # reads go through
     motor = ManualMotor(store, clock)
     agents = [tw.Agent(n, tw.Prompt(n, "p", model=model), toolkits=["channels"]) for n in names]
-    rt = Runtime(Catalog(agents=agents), Parts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings())
+    rt = Runtime(
+        Catalog(agents=agents), DefaultParts(store=store, motor=motor, bus=bus, clock=clock), tw.Settings()
+    )
     await rt.start()
     pam = await rt.entities.create(external_id="pam")
     await rt.spaces.create("G", id="general", members=[pam.id, *names], delivery="sequential")

@@ -23,7 +23,7 @@ from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -80,7 +80,9 @@ async def at_work(
     prompt = tw.Prompt("w", "Work.", model=model, tools=tools)
     catalog = Catalog(agents=[tw.Agent("worker", prompt)])
     motor = EmbeddedMotor(store, clock, NoLock(), sweep=0.02)
-    rt = Runtime(catalog, Parts(store=store, motor=motor, bus=bus, clock=clock), Settings(), inline_wait)
+    rt = Runtime(
+        catalog, DefaultParts(store=store, motor=motor, bus=bus, clock=clock), Settings(), inline_wait
+    )
     await rt.start()
     return rt
 

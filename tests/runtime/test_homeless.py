@@ -14,7 +14,7 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.errors import NotFound, TenvsRequired
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ async def at_work(
     store = await sqlite_journal(path / "journal.db", bus.publish)
     motor = ManualMotor(store, clock)
     rt = Runtime(
-        Catalog(agents=[agent]), Parts(store=store, motor=motor, bus=bus, clock=clock), Settings(), 0.0
+        Catalog(agents=[agent]), DefaultParts(store=store, motor=motor, bus=bus, clock=clock), Settings(), 0.0
     )
     await rt.start()
     try:

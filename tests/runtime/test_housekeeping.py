@@ -13,7 +13,7 @@ from toolwright.core.env.env import VariablesRequest
 from toolwright.core.errors import Reset
 from toolwright.core.journal.child_effects import OpenRequest
 from toolwright.core.journal.units import Apply
-from toolwright.core.ports import Files
+from toolwright.core.ports import FileStore
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.env import Environment, Keys
 from toolwright.runtime.housekeeping import EVENTS_KEPT, Housekeeper, RetentionPeriods
@@ -36,7 +36,7 @@ class Tidied(MemoryFiles):
         return 0
 
 
-def housekeeper(rig: Rig, files: Files, kept: RetentionPeriods | None = None) -> Housekeeper:
+def housekeeper(rig: Rig, files: FileStore, kept: RetentionPeriods | None = None) -> Housekeeper:
     store, clock = rig.store, rig.clock
     keys = Keys(store, Environment(MemoryCipher()), clock, new_id)
     deletion = Deletion(store, rig.motor.wake, MemoryBus(), files, clock, new_id)

@@ -18,7 +18,7 @@ from toolwright.core.agents.catalog import Catalog
 from toolwright.core.threads.event import Topic
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -80,7 +80,7 @@ async def process(url: str, work: Work) -> Runtime:
     model = ScriptedModel([calling("work", args={}), {"text": "Done."}])
     agent = tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=[work.tool]))
     runtime = Runtime(
-        Catalog(agents=[agent]), Parts(store=store, motor=motor, bus=bus, clock=clock), Settings()
+        Catalog(agents=[agent]), DefaultParts(store=store, motor=motor, bus=bus, clock=clock), Settings()
     )
     await runtime.start()
     return runtime

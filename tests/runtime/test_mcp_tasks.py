@@ -33,7 +33,7 @@ from toolwright.core.threads.call import Call
 from toolwright.core.tools.mcp import McpCall, McpTarget, target_of
 from toolwright.core.tools.pipeline import PreparedCall
 from toolwright.runtime.runtime import Runtime
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -164,7 +164,7 @@ class Play:
         app = tw.App(
             agents=[tw.Agent("a", prompt)], prompts=[prompt], mcp={"peer": {"url": "http://x.test/mcp"}}
         )
-        parts = Parts(
+        parts = DefaultParts(
             store=self.store,
             motor=self.motor,
             bus=bus,

@@ -18,7 +18,7 @@ from toolwright.core.journal.units import Committed, Conflict, Unit
 from toolwright.core.threads.thread import Wake
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, MemoryStore, NoLock, ScriptedModel
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +79,7 @@ async def test_an_outage_under_load_is_two_lines(caplog: pytest.LogCaptureFixtur
     outage = Outage(clock)
     motor = EmbeddedMotor(store, clock, NoLock(), sweep=0.02, outage=outage)  # type: ignore[arg-type]  # reads go through
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=[work]))])
-    parts = Parts(store=store, motor=motor, bus=bus, clock=clock, outage=outage)  # type: ignore[arg-type]  # reads go through
+    parts = DefaultParts(store=store, motor=motor, bus=bus, clock=clock, outage=outage)  # type: ignore[arg-type]  # reads go through
     rt = Runtime(catalog, parts, Settings())
     async with asyncio.timeout(60):
         await rt.start()

@@ -30,7 +30,7 @@ from toolwright.core.threads.run import Run
 from toolwright.runtime.runs import worker
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import ManualClock, ManualMotor, MemoryBus, MemoryStore, ScriptedModel
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -165,7 +165,7 @@ async def by_hand(
     store = Barriers(MemoryStore(bus.publish))
     motor = ManualMotor(store, clock)  # type: ignore[arg-type]  # reads go through
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=model, tools=tools))])
-    parts = Parts(store=store, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # reads go through
+    parts = DefaultParts(store=store, motor=motor, bus=bus, clock=clock)  # type: ignore[arg-type]  # reads go through
     rt = Runtime(catalog, parts, Settings(), inline_wait=0.0)
     await rt.start()
     yield rt, store, motor
@@ -217,7 +217,7 @@ async def crash(store: Store, *calls: CallStatus, **run: int) -> str:
 def process_on(store: Store) -> Runtime:
     """Return the runtime of another process on the journal, without agents."""
     clock = ManualClock()
-    parts = Parts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus(), clock=clock)
+    parts = DefaultParts(store=store, motor=ManualMotor(store, clock), bus=MemoryBus(), clock=clock)
     return Runtime(Catalog(), parts, Settings(), inline_wait=0.0)
 
 
@@ -360,7 +360,7 @@ async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(url: st
     catalog = Catalog(agents=[tw.Agent("worker", tw.Prompt("w", "Work.", model=script(), tools=[work.tool]))])
     old = Runtime(
         catalog,
-        Parts(store=store, motor=EmbeddedMotor(store, clock, NoLock()), bus=bus, clock=clock),
+        DefaultParts(store=store, motor=EmbeddedMotor(store, clock, NoLock()), bus=bus, clock=clock),
         Settings(),
     )
     async with asyncio.timeout(30):
@@ -372,7 +372,7 @@ async def test_a_thread_whose_owner_changed_is_left_alone_by_the_old_one(url: st
         other_store = await opened(url, other_bus)
         new_motor = EmbeddedMotor(other_store, clock, NoLock())
         new = Runtime(
-            catalog, Parts(store=other_store, motor=new_motor, bus=other_bus, clock=clock), Settings()
+            catalog, DefaultParts(store=other_store, motor=new_motor, bus=other_bus, clock=clock), Settings()
         )
         await new.start()  # takes the run over, since its owner appears dead
         done = await new.runs.wait(run.id)

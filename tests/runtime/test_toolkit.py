@@ -35,7 +35,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.toolkits.toolkit import Toolkit
 from toolwright.testing import EmbeddedMotor, MemoryBus, NoLock, ScriptedModel
 from toolwright.wire.run import run_with_steps
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -226,7 +226,7 @@ async def test_a_call_does_not_read_the_calls_before_it(kind: str, tmp_path: Pat
         store = CountingStore(await open_store(bus))
         journal = cast("Store", store)
         motor = EmbeddedMotor(journal, SystemClock(), NoLock(), sweep=0.02)
-        parts = Parts(store=journal, motor=motor, bus=bus, executors={"function": FunctionExecutor()})
+        parts = DefaultParts(store=journal, motor=motor, bus=bus, executors={"function": FunctionExecutor()})
         rt = Runtime(app.catalog, parts, Settings())
         await rt.start()
         try:

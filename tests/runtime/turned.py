@@ -16,7 +16,7 @@ from toolwright.core.tools.tool import Kind
 from toolwright.runtime.calls.plan import INLINE_EXECUTORS, InlineExecutor
 from toolwright.runtime.runtime import Runtime
 from toolwright.testing import MemoryBus, ScriptedModel
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 outside = tw.Tool(name="outside", description="Ask.", kind="external", timeout=30.0)
@@ -71,7 +71,7 @@ async def turned(
     motor = ManualMotor(store, clock)
     model = ScriptedModel([call(tool.name), {"text": "Done."}])
     catalog = Catalog(agents=[tw.Agent("tester", tw.Prompt("tester", "Test.", model=model, tools=[tool]))])
-    parts = Parts(store=store, motor=motor, bus=bus, clock=clock, inline_executors=inline_executors)
+    parts = DefaultParts(store=store, motor=motor, bus=bus, clock=clock, inline_executors=inline_executors)
     rt = Runtime(catalog, parts, Settings(), inline_wait=0.0)
     await rt.start()
     try:

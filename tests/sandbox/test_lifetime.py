@@ -115,7 +115,7 @@ async def test_a_process_that_cannot_be_started_is_reported(caplog: pytest.LogCa
     assert "/nowhere/deno" in caplog.text and not folders()
 
 
-async def test_many_runs_that_end_in_all_ways_leave_nothing_open() -> None:
+async def test_many_runs_that_end_in_all_ways_drop_stale_wake_open() -> None:
     async with sandbox() as box:
         await run(box, "1", language="javascript")
         gc.collect()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolwright.adapters.sandbox.deno import Names
+from toolwright.adapters.sandbox.deno import SourceNames
 from toolwright.adapters.sandbox.handle import Log
 from toolwright.adapters.sandbox.process import HostFunctions, Talk, longest_line
 from toolwright.core.concurrency import DaemonThreads
@@ -120,7 +120,7 @@ async def test_a_call_is_answered_under_its_number_and_others_are_refused() -> N
 
 
 def test_names_are_put_into_long_hostile_texts_at_once() -> None:
-    names = Names(CodeOptions(filename="a.ts"))
+    names = SourceNames(CodeOptions(filename="a.ts"))
     for text in (
         "\n" * 200_000,
         "\n  at " * 50_000,

@@ -26,7 +26,7 @@ from toolwright.adapters.store.store import SqlStore
 from toolwright.adapters.system import new_id
 from toolwright.core.errors import StoreError, Unwritable
 from toolwright.core.journal.units import Committed, Conflict, Result, Submit
-from toolwright.core.ports import Lock
+from toolwright.core.ports import JournalLock
 from toolwright.runtime.health import FRESH, Health
 
 pytestmark = pytest.mark.anyio
@@ -224,7 +224,7 @@ async def test_health_sees_a_full_disk(tmp_path: Path):
 
 
 async def test_a_journal_in_memory_needs_no_lock():
-    ports: list[Lock] = [NoLock(), FileLock(Path("x")), PostgresLock("x")]
+    ports: list[JournalLock] = [NoLock(), FileLock(Path("x")), PostgresLock("x")]
     assert await ports[0].acquire()
     assert ports[0].held
     await ports[0].release()

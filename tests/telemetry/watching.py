@@ -30,7 +30,7 @@ from toolwright.testing import (
     trace_tree,
 )
 from toolwright.wiring.executors import HttpTools
-from toolwright.wiring.parts import Parts
+from toolwright.wiring.parts import DefaultParts
 from toolwright.wiring.settings import Settings
 
 
@@ -86,7 +86,7 @@ async def at_work(
     bus = MemoryBus()
     journal = MemoryStore(bus.publish) if store is None else await store(bus)
     http_tools = HttpTools(Settings(), watching.telemetry)
-    parts = Parts(
+    parts = DefaultParts(
         store=journal,
         motor=EmbeddedMotor(journal, SystemClock(), NoLock(), sweep=0.02),
         bus=bus,
@@ -108,7 +108,7 @@ async def by_hand(app: tw.App, watching: Watching) -> AsyncGenerator[tuple[Runti
     bus, clock = MemoryBus(), ManualClock()
     journal = MemoryStore(bus.publish)
     motor = ManualMotor(journal, clock)
-    parts = Parts(store=journal, motor=motor, bus=bus, clock=clock, telemetry=watching.telemetry)
+    parts = DefaultParts(store=journal, motor=motor, bus=bus, clock=clock, telemetry=watching.telemetry)
     rt = Runtime(app.catalog, parts, Settings(), inline_wait=0.0)
     await rt.start()
     try:

@@ -21,7 +21,7 @@ from toolwright.core.limits import CONFIG_VALUES, MAX_ERRORS, MAX_JSON_VALUES, M
 from toolwright.web.answers import ApiResponse, answer
 from toolwright.web.dependencies import Serving
 from toolwright.web.options import MAX_BODY_WITH_FILES, GatewayOptions
-from toolwright.web.requests import RequestForm, body_of
+from toolwright.web.requests import RequestBody, body_of
 
 pytestmark = pytest.mark.anyio
 
@@ -150,7 +150,7 @@ def _thread(_: object) -> str:
     return threading.current_thread().name
 
 
-class Judged(RequestForm):
+class Judged(RequestBody):
     """Records the thread in which it was validated."""
 
     by: Annotated[str, AfterValidator(_thread)]
@@ -186,7 +186,7 @@ def _counted(value: object) -> object:
     return value
 
 
-class Counted(RequestForm):
+class Counted(RequestBody):
     """Records how many bodies are validated at the same time."""
 
     rest: Annotated[JsonValue, AfterValidator(_counted)]

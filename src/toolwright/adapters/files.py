@@ -114,7 +114,7 @@ _ALREADY_EXISTS = (AlreadyExistsError, FileExistsError, PreconditionError)
 
 
 class ObjectFiles:
-    """The `Files` port over an object store, which is opened when first needed.
+    """The `FileStore` port over an object store, which is opened when first needed.
 
     With a `folder` every object is synced to disk before `put` returns.
     """

@@ -1,4 +1,4 @@
-"""The ports `Cipher`, `Files` and `Sandbox` in memory, for tests and for journals that need not be durable."""
+"""The ports `Cipher`, `FileStore` and `Sandbox` in memory, for tests and for journals that need not be durable."""
 
 import asyncio
 import secrets

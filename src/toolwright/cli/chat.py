@@ -172,7 +172,7 @@ class Approvals:
             return None
 
 
-class Questions:
+class QuestionPrompts:
     """Asks the terminal user the questions of handlers and MCP servers, field by field."""
 
     def __init__(self, runtime: Runtime, terminal: Terminal) -> None:
@@ -213,7 +213,7 @@ class Questions:
         return line if line is None or line == DECLINE else {}
 
 
-class WaitingCalls:
+class ResultPrompts:
     """Asks the terminal user for the results of calls; `tools` are the agent's, by name."""
 
     def __init__(self, runtime: Runtime, terminal: Terminal, tools: Mapping[str, Tool]) -> None:
@@ -274,7 +274,7 @@ def _arguments(call: Call) -> JSONObject:
     return cast("JSONObject", json.loads(call.arguments or "{}"))
 
 
-class Conversation:
+class TerminalChat:
     """Conversation with an agent in one thread. `hold` talks until the input ends, `interrupt` handles Ctrl-C."""
 
     def __init__(
@@ -390,14 +390,14 @@ class Conversation:
         finally:
             self._prompting = False
 
-    def _prompt(self, call: Call, terminal: Terminal) -> Approvals | Questions | WaitingCalls | None:
+    def _prompt(self, call: Call, terminal: Terminal) -> Approvals | QuestionPrompts | ResultPrompts | None:
         """Return the prompt for the input that the call waits for, or None if the user cannot provide it."""
         if call.awaits_approval:
             return Approvals(self._runtime, terminal)
         if call.name == ELICIT:
-            return Questions(self._runtime, terminal)
+            return QuestionPrompts(self._runtime, terminal)
         if call.status == "waiting" and call.kind in ("external", "space"):
-            return WaitingCalls(self._runtime, terminal, self._tools)
+            return ResultPrompts(self._runtime, terminal, self._tools)
         return None
 
     async def _cancel(self) -> None:
@@ -505,7 +505,7 @@ async def _converse(runtime: Runtime, active: ActiveAgent, model: str, deps: JSO
     agent = await runtime.agents.get(active.agent_id)
     thread = await runtime.threads.create(active.agent_id)
     view = ChatView(console, agent.name)
-    conversation = Conversation(runtime, thread, active.by_name, view, console, deps)
+    conversation = TerminalChat(runtime, thread, active.by_name, view, console, deps)
     with suppress(NotImplementedError):  # this system's event loop has no signal handlers
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, conversation.interrupt)
     # The model is unknown here if another process executes the runs: that process has its own settings.

@@ -7,7 +7,7 @@ import httpx2
 
 from toolwright.client.agents import Agents, Blocks, Inboxes, Passages
 from toolwright.client.calls import Calls, Requests
-from toolwright.client.http import Http, HttpClient, Identity, Pause, Token, error_from, json_object
+from toolwright.client.http import CallerHeaders, Http, HttpClient, Pause, Token, error_from, json_object
 from toolwright.client.runs import Runs
 from toolwright.client.spaces import Entities, FrontEnds, Spaces
 from toolwright.client.threads import Files, Threads
@@ -42,7 +42,7 @@ class Client:
         http: HttpClient | None = None,
         pause: Pause = asyncio.sleep,
     ) -> None:
-        identity = Identity(secret_key, public_key, token)
+        identity = CallerHeaders(secret_key, public_key, token)
         self._owned = httpx2.AsyncClient(trust_env=False, limits=_UNLIMITED) if http is None else None
         used = http or self._owned
         assert used is not None, "a client was passed or created"

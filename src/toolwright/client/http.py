@@ -40,7 +40,7 @@ _STREAM = "text/event-stream"
 MAX_ANSWER = 256 * 1024 * 1024  # bytes
 
 
-class Identity:
+class CallerHeaders:
     """The headers that authenticate the caller. Raises `InvalidRequest` for values that a header cannot contain."""
 
     def __init__(self, secret_key: str | None, public_key: str | None, token: Token | None) -> None:
@@ -207,7 +207,7 @@ class Http:
     def __init__(
         self,
         base_url: str,
-        identity: Identity,
+        identity: CallerHeaders,
         http: HttpClient,
         *,
         timeout: float,

@@ -57,7 +57,7 @@ class Drain(Protocol):
     ) -> Verdict: ...
 
 
-class Files(Protocol):
+class FileStore(Protocol):
     """Storage of file contents, each under its SHA-256 in hex. Raises `StoreError`."""
 
     async def put(self, content: bytes) -> str:
@@ -144,7 +144,7 @@ class Motor(Protocol):
         ...
 
 
-class Lock(Protocol):
+class JournalLock(Protocol):
     """Lock of a journal for the one process that executes its runs."""
 
     async def acquire(self) -> bool:

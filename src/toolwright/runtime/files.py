@@ -14,7 +14,7 @@ from toolwright.core.journal.store import Store
 from toolwright.core.json_text import NotJson
 from toolwright.core.json_value import JSON, is_large, surely_longer, utf8_size
 from toolwright.core.limits import MAX_ATTACHMENT, PAGE_BYTES, Page, ended_early
-from toolwright.core.ports import Clock, Files, NewId
+from toolwright.core.ports import Clock, FileStore, NewId
 from toolwright.core.results import LARGE, Attachment, AttachmentRef, ToolResult, decoded
 from toolwright.core.text import CUT, brief, quantity
 from toolwright.core.threads.call import Call
@@ -56,7 +56,7 @@ class FileKeeper:
     """
 
     def __init__(
-        self, files: Files, clock: Clock, new_id: NewId, *, max_attachment: int, max_text: int
+        self, files: FileStore, clock: Clock, new_id: NewId, *, max_attachment: int, max_text: int
     ) -> None:
         self._files = files
         self._clock = clock

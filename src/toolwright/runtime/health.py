@@ -13,7 +13,7 @@ from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.telemetry import Gauge, Telemetry
 from toolwright.core.journal.units import Probe
-from toolwright.core.ports import Clock, Files, NewId
+from toolwright.core.ports import Clock, FileStore, NewId
 from toolwright.runtime.carried import Carried
 
 PATIENCE = 3.0  # seconds
@@ -35,7 +35,7 @@ class Health(Carried):
     def __init__(
         self,
         store: Store,
-        files: Files,
+        files: FileStore,
         clock: Clock,
         new_id: NewId,
         *,

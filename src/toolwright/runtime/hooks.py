@@ -255,7 +255,7 @@ class HookRunner:
         if context.may_have_children:
             children = await read_children(context, self.services)
         return kind(
-            source=_Source(self, context, children, about),
+            source=_EventSource(self, context, children, about),
             agent=context.active.agent.name,
             thread_id=context.thread.id,
             run_id=context.run.id,
@@ -264,7 +264,7 @@ class HookRunner:
         )
 
 
-class _Source:
+class _EventSource:
     """The run behind an event, whose `about` is the message that hooks are asked about, or None."""
 
     def __init__(

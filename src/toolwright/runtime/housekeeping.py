@@ -10,7 +10,7 @@ from toolwright.core.errors import ToolwrightError
 from toolwright.core.journal.retention import DropThread, Prune
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import CancelOrphans, Committed
-from toolwright.core.ports import Clock, Files, Motor, NewId
+from toolwright.core.ports import Clock, FileStore, Motor, NewId
 from toolwright.core.text import quantity
 from toolwright.core.value import Value
 from toolwright.runtime.children.requests import drop_expired
@@ -57,7 +57,7 @@ class Housekeeper:
         store: Store,
         motor: Motor,
         keys: Keys,
-        files: Files,
+        files: FileStore,
         clock: Clock,
         new_id: NewId,
         deletion: Deletion,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from toolwright.core.journal.store import Outage
 from toolwright.core.mcp.servers import McpServers
-from toolwright.core.ports import Cipher, Embedder, Files, Models
+from toolwright.core.ports import Cipher, Embedder, FileStore, Models
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.tools.openapi import ReadApi
 from toolwright.core.tools.pipeline import Executor
@@ -30,7 +30,7 @@ class Parts(Services):
     """
 
     models: Models
-    files: Files
+    files: FileStore
     cipher: Cipher
     sandbox: Sandbox
     executors: Mapping[Kind, Executor]

@@ -42,7 +42,7 @@ _SERVER_SAYS = (
 LATER = "A result that comes later arrives in your inbox. Do not wait for it: go on, or end."
 
 
-class Place(Value):
+class SpacePlace(Value):
     """A channel in which an agent was addressed; `parent_id` is the message of the thread of replies, if any."""
 
     space_id: str
@@ -67,12 +67,12 @@ class ChannelHistory:
         self._store = store
         self._agents = agents
 
-    async def last(self, entity_id: str, places: Sequence[Place]) -> list[RecentMessages]:
+    async def last(self, entity_id: str, places: Sequence[SpacePlace]) -> list[RecentMessages]:
         """Return the last messages of the places that the entity can read, in the order of the places."""
         histories = [await self._last(entity_id, place) for place in places[-MAX_PLACES:]]
         return [each for each in histories if each is not None]
 
-    async def _last(self, entity_id: str, place: Place) -> RecentMessages | None:
+    async def _last(self, entity_id: str, place: SpacePlace) -> RecentMessages | None:
         spaces = self._store.spaces
         space = await spaces.space(place.space_id)
         if space is None:
@@ -208,7 +208,9 @@ class SystemPrompts:
         self._membership = Membership(store, agents)
         self._history = ChannelHistory(store, agents)
 
-    async def state_for(self, agent: ActiveAgent, reach: Reach, places: Sequence[Place] = ()) -> AgentState:
+    async def state_for(
+        self, agent: ActiveAgent, reach: Reach, places: Sequence[SpacePlace] = ()
+    ) -> AgentState:
         """Return the current state of an agent that was addressed in those places; empty for an agent without toolkits.
 
         `reach` defines whose memory is shown, and for which person.
@@ -452,7 +454,7 @@ class Prompts(Carried):
             open_space_id = await self._home_space(active) if user_id is None else None
         elif (open_space_id := await self._open(active, by_id("space", space_id), reach.person)) is None:
             raise NotFound(f"There is no space {space_id!r} that the agent {active.agent.name!r} can be in.")
-        places = [] if open_space_id is None else [Place(space_id=open_space_id)]
+        places = [] if open_space_id is None else [SpacePlace(space_id=open_space_id)]
         offer = await self._mcp.tools_for(active, env_of_agent(active))
         active = changed(active, instructions=offer.instructions)
         parts = sections(active, await self._system_prompts.state_for(active, reach, places), open_space_id)

@@ -38,7 +38,7 @@ DEFINITIONS = "#/components/schemas/{model}"
 _UNKNOWN = "is not a known query parameter"
 _MAX_NAMED = 5  # parameters named in the message; the details name all
 _MAX_DIGITS = 18  # digits: numbers that every journal can store
-F = TypeVar("F", bound="RequestForm")
+F = TypeVar("F", bound="RequestBody")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ FILES = SlowText(MAX_MESSAGE, "text in addition to its files. Attach a longer te
 TOOLS = SlowText(6 * 1024 * 1024, "escapes and characters beyond ASCII, which take long to parse")
 
 
-class RequestForm(pydantic.BaseModel):
+class RequestBody(pydantic.BaseModel):
     """Base of request bodies: camelCase, no unknown fields, no type conversion.
 
     A body can have `times` as many values as other bodies. Of a body that can be large, for example because of the
@@ -202,7 +202,7 @@ Values = dict[str, pydantic.JsonValue]
 """Values by name, in the form that `core.env` reads."""
 
 
-class NewEnv(RequestForm):
+class NewEnv(RequestBody):
     """Values to set. Null deletes a name."""
 
     env: Values

@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from toolwright.core.json_value import JSONObject
 from toolwright.web.answers import Responses, answer, failures
-from toolwright.web.requests import DEFINITIONS, RequestForm, body_of
+from toolwright.web.requests import DEFINITIONS, RequestBody, body_of
 from toolwright.wire.shape import Shape
 
 Endpoint: TypeAlias = Callable[..., Awaitable[Any]]  # any parameters and result
 
 
 class Route(APIRoute):
-    """Route that reads the parameter whose type is a `RequestForm` from the body.
+    """Route that reads the parameter whose type is a `RequestBody` from the body.
 
     The endpoint returns a row, its annotation is `Annotated[Row, Shape]`, and the answer is `Shape.of(row)`. With
     `Annotated[JSONObject, Shape]` it returns the answer. If it returns a response, the shape is its `response_model`.
@@ -29,7 +29,7 @@ class Route(APIRoute):
         parameters = dict(signature.parameters)
         for name, parameter in parameters.items():
             form = parameter.annotation
-            if isinstance(form, type) and issubclass(form, RequestForm):
+            if isinstance(form, type) and issubclass(form, RequestBody):
                 parameters[name] = parameter.replace(annotation=Annotated[form, Depends(body_of(form))])
                 options["openapi_extra"] = _described(form)
         row, shape = _returned(signature.return_annotation)
@@ -74,7 +74,7 @@ def _shape(kind: object) -> type[Shape] | None:
     return kind if isinstance(kind, type) and issubclass(kind, Shape) else None
 
 
-def _described(form: type[RequestForm]) -> dict[str, Any]:  # part of an OpenAPI document
+def _described(form: type[RequestBody]) -> dict[str, Any]:  # part of an OpenAPI document
     """Return the OpenAPI description of a body. `correct_document` moves its schemas to the components."""
     schema = form.model_json_schema(ref_template=DEFINITIONS)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -21,7 +21,7 @@ from toolwright.adapters.store.schema import HEAD, is_current, sqlite_revision
 from toolwright.adapters.store.sqlite.file import copy_database, merge_wal
 from toolwright.adapters.system import SystemClock
 from toolwright.core.errors import AlreadyExists, InvalidRequest, NotFound, StoreError
-from toolwright.core.ports import Files
+from toolwright.core.ports import FileStore
 from toolwright.core.text import sentence
 from toolwright.core.value import Value
 from toolwright.wiring.parts import check_exists, file_store, key_file
@@ -147,12 +147,12 @@ async def _copy(settings: Settings, source: Path, target: Path, partial: Path) -
 class _Copies:
     """The files of a backup: added to the files of an older backup if there is one, which are not changed."""
 
-    def __init__(self, copies: Files) -> None:
+    def __init__(self, copies: FileStore) -> None:
         self._copies = copies
         self.seen: set[str] = set()
         self.damaged: set[str] = set()
 
-    async def add(self, files: Files) -> None:
+    async def add(self, files: FileStore) -> None:
         """Copy all existing files. A file that is deleted in the meantime is skipped."""
         async for digest in files.digests():
             if digest in self.seen:

@@ -36,7 +36,7 @@ from toolwright.core.errors import (
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.journal.units import IDLE, Node
 from toolwright.core.mcp.servers import McpServers
-from toolwright.core.ports import Cipher, Clock, Embedder, Files, Lock, Models, Motor, NewId
+from toolwright.core.ports import Cipher, Clock, Embedder, FileStore, JournalLock, Models, Motor, NewId
 from toolwright.core.state.sandbox import Sandbox
 from toolwright.core.threads.event import Event
 from toolwright.core.tools.function import FunctionExecutor
@@ -67,13 +67,13 @@ class MemoryJournal:
         self.cipher = MemoryCipher()
 
 
-class Parts(runtime_parts.Parts):
+class DefaultParts(runtime_parts.Parts):
     """The parts of a runtime, by default in memory, with the tools of `Settings()`."""
 
     clock: Clock = field(default_factory=SystemClock)
     new_id: NewId = new_id
     models: Models = field(default_factory=NamedModels)
-    files: Files = field(default_factory=MemoryFiles)
+    files: FileStore = field(default_factory=MemoryFiles)
     cipher: Cipher = field(default_factory=MemoryCipher)
     sandbox: Sandbox = field(default_factory=CodeSandbox)
     executors: Mapping[Kind, Executor] = field(default_factory=lambda: {"function": FunctionExecutor()})
@@ -89,7 +89,7 @@ async def open_parts(
     overrides: Overrides | None = None,
     lifespan: object = None,
     make_motor: Callable[[Store, Clock], Motor] | None = None,
-) -> Parts:
+) -> DefaultParts:
     """Return the parts that the settings name: a journal, its lock, the embedded scheduler.
 
     A given `embedder` takes precedence, a `model` overrides all models, and `memory` is used if the settings name an
@@ -130,7 +130,7 @@ async def open_parts(
 
     if cluster is not None:
         await cluster.start()
-    return Parts(
+    return DefaultParts(
         store=store,
         motor=motor,
         bus=bus,
@@ -161,7 +161,7 @@ async def open_parts(
     )
 
 
-async def _open_files(settings: Settings, memory: MemoryJournal | None) -> Files:
+async def _open_files(settings: Settings, memory: MemoryJournal | None) -> FileStore:
     """Return the file store. Raises an error if it cannot be used, or not by all processes of a cluster."""
     files = file_store(settings) if memory is None or settings.files_url is not None else memory.files
     if settings.cluster is not None and isinstance(files, MemoryFiles):
@@ -174,7 +174,9 @@ async def _open_files(settings: Settings, memory: MemoryJournal | None) -> Files
     return files
 
 
-async def _check_cluster(settings: Settings, store: Store, cipher: Cipher, files: Files, clock: Clock) -> str:
+async def _check_cluster(
+    settings: Settings, store: Store, cipher: Cipher, files: FileStore, clock: Clock
+) -> str:
     """Compare clocks and settings with the cluster. Returns the digest of `_check_nodes`, empty without a cluster.
 
     If this process cannot join, closes the store and raises the error.
@@ -227,7 +229,7 @@ def _motor(
     settings: Settings,
     store: Store,
     clock: Clock,
-    lock: Lock,
+    lock: JournalLock,
     outage: Outage,
     cluster: ClusterBus | None,
     cipher: Cipher,
@@ -269,7 +271,7 @@ def needs_worker(settings: Settings) -> bool:
 
 
 async def worker_warning(
-    settings: Settings, store: Store, keys: Sequence[str], files: Files, clock: Clock
+    settings: Settings, store: Store, keys: Sequence[str], files: FileStore, clock: Clock
 ) -> str | None:
     """Return a warning if no living process can execute the runs of this process.
 
@@ -338,7 +340,7 @@ async def _check_nodes(
     settings: Settings,
     store: Store,
     keys: Sequence[str],
-    files: Files,
+    files: FileStore,
     clock: Clock,
     own_id: str = "",
     *,
@@ -366,7 +368,7 @@ async def _check_nodes(
 
 
 async def node_errors(
-    living: Sequence[Node], keys: Sequence[str], files: Files, known_digest: str = ""
+    living: Sequence[Node], keys: Sequence[str], files: FileStore, known_digest: str = ""
 ) -> list[str]:
     """Return the reasons, as sentences, why a process with these keys and files cannot join the living nodes.
 
@@ -431,7 +433,7 @@ def node_notes(living: Sequence[Node], settings: Settings) -> list[str]:
     return [*notes.values()]
 
 
-async def _has_file(files: Files, digest: str) -> bool:
+async def _has_file(files: FileStore, digest: str) -> bool:
     """Return whether the bytes exist, or cannot be looked up at the moment."""
     try:
         async with asyncio.timeout(FILES):  # a node must join before it is considered dead
@@ -443,13 +445,15 @@ async def _has_file(files: Files, digest: str) -> bool:
     return True
 
 
-def file_store(settings: Settings) -> Files:
+def file_store(settings: Settings) -> FileStore:
     """Return the file store of the settings."""
     folder = settings.files_folder
     if folder is None and not (settings.files_url or "").startswith("s3://"):
         return MemoryFiles()
     objects = import_module("toolwright.adapters.files")  # lazily: loaded when files are configured
-    opened: Files = objects.open_bucket(settings.files_url) if folder is None else objects.open_folder(folder)
+    opened: FileStore = (
+        objects.open_bucket(settings.files_url) if folder is None else objects.open_folder(folder)
+    )
     return opened
 
 
@@ -487,7 +491,7 @@ async def wait_for_database(settings: Settings, seconds: float) -> None:
 
 async def open_journal(
     settings: Settings, publish: Callable[[Sequence[Event]], None], memory: MemoryJournal | None = None
-) -> tuple[Store, Lock]:
+) -> tuple[Store, JournalLock]:
     """Open the journal of the settings, and the lock of the process that executes its runs."""
     path = settings.sqlite_path
     if memory is not None:

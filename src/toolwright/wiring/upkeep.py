@@ -36,7 +36,7 @@ from toolwright.core.threads.event import Event
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.deletion import Deletion
 from toolwright.wiring.app import App
-from toolwright.wiring.parts import Parts, check_exists, cipher_of, file_store, open_journal
+from toolwright.wiring.parts import DefaultParts, check_exists, cipher_of, file_store, open_journal
 from toolwright.wiring.settings import MEMORY, Settings
 
 ALONE = "a process without TOOLWRIGHT_CLUSTER executes the runs"
@@ -244,7 +244,7 @@ async def opened_runtime(settings: Settings, app: App) -> AsyncGenerator[Runtime
     """
     async with _opened(settings) as store:
         motor = ManualMotor(store, ManualClock())  # never triggered: no run is executed here
-        parts = Parts(store=store, motor=motor, bus=MemoryBus())
+        parts = DefaultParts(store=store, motor=motor, bus=MemoryBus())
         yield Runtime(app.catalog, parts, settings)
 
 
@@ -254,7 +254,7 @@ async def importing_runtime(settings: Settings, app: App) -> AsyncGenerator[Runt
     await upgrade(settings)
     async with _opened(settings) as store:
         files = file_store(settings)
-        parts = Parts(
+        parts = DefaultParts(
             store=store,
             motor=ManualMotor(store, ManualClock()),
             bus=MemoryBus(),

@@ -3,7 +3,7 @@
 import pytest
 
 from toolwright.core.json_value import JSON, JSONObject
-from toolwright.web.console.tools import Parameter, parameters_of, path_of, type_of
+from toolwright.web.console.tools import ParameterView, parameters_of, path_of, type_of
 
 
 def test_parameters_come_in_their_order_with_what_they_mean() -> None:
@@ -17,9 +17,9 @@ def test_parameters_come_in_their_order_with_what_they_mean() -> None:
         "required": ["city"],
     }
     assert [*parameters_of(schema)] == [
-        Parameter(name="city", type="string", required=True, description="Where."),
-        Parameter(name="days", type="integer", default="3"),
-        Parameter(name="odd", type="any"),
+        ParameterView(name="city", type="string", required=True, description="Where."),
+        ParameterView(name="days", type="integer", default="3"),
+        ParameterView(name="odd", type="any"),
     ]
 
 

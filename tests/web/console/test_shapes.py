@@ -14,7 +14,7 @@ from toolwright.web.console.tool_ui.parts import MAX_ITEMS, cut_json
 from toolwright.web.console.tool_ui.showing import (
     MAX_COLUMNS,
     MAX_INLINE,
-    CallProgress,
+    ShownProgress,
     inline_image,
     read_progress,
     read_result,
@@ -113,19 +113,19 @@ def call(args: JSON = None, progress: tuple[float, float | None, str] | None = N
 @pytest.mark.parametrize(
     ("shown", "progress"),
     [
-        (call(progress=(3, 8, "half")), CallProgress(share=0.375, label="3 of 8", text="half")),
-        (call({"done": 3, "total": 8, "text": "t"}), CallProgress(share=0.375, label="3 of 8", text="t")),
-        (call({"percent": 40}), CallProgress(share=0.4, label="40%", text="")),
-        (call({"progress": 0.5}), CallProgress(share=0.5, label="50%", text="")),
-        (call({"done": 12}), CallProgress(share=None, label="12", text="")),
-        (call({"done": 12, "total": 8}), CallProgress(share=1.0, label="12 of 8", text="")),
-        (call({"done": 12, "total": 0}), CallProgress(share=None, label="12", text="")),
+        (call(progress=(3, 8, "half")), ShownProgress(share=0.375, label="3 of 8", text="half")),
+        (call({"done": 3, "total": 8, "text": "t"}), ShownProgress(share=0.375, label="3 of 8", text="t")),
+        (call({"percent": 40}), ShownProgress(share=0.4, label="40%", text="")),
+        (call({"progress": 0.5}), ShownProgress(share=0.5, label="50%", text="")),
+        (call({"done": 12}), ShownProgress(share=None, label="12", text="")),
+        (call({"done": 12, "total": 8}), ShownProgress(share=1.0, label="12 of 8", text="")),
+        (call({"done": 12, "total": 0}), ShownProgress(share=None, label="12", text="")),
         (call({"done": True}), None),
         (call("text"), None),
     ],
 )
 def test_progress_is_read_of_what_the_call_says_else_of_its_arguments(
-    shown: ShownCall, progress: CallProgress | None
+    shown: ShownCall, progress: ShownProgress | None
 ) -> None:
     assert read_progress(shown) == progress
 

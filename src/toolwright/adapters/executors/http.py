@@ -16,9 +16,9 @@ import httpx2
 
 from toolwright.adapters.executors.request import (
     AllowedNetwork,
-    Ask,
     Exchange,
     HttpFailure,
+    OutgoingRequest,
     ToolResponse,
     ask_of,
     pool,
@@ -288,7 +288,7 @@ def open_exchange(
     )
 
 
-def _ask(request: HttpRequest, call_id: str, traced: Sequence[tuple[str, str]] = ()) -> Ask:
+def _ask(request: HttpRequest, call_id: str, traced: Sequence[tuple[str, str]] = ()) -> OutgoingRequest:
     """Return the call's request with default headers, which the tool's own headers override."""
     ours = (
         ("Accept", "application/json"),

@@ -21,7 +21,7 @@ import httpx2
 
 from toolwright.core.text import error_text, sentence
 from toolwright.core.tools.http.addresses import AllowsAddress, Resolve
-from toolwright.core.tools.http.execution import MULTIPART, Body, HttpRequest, Part
+from toolwright.core.tools.http.execution import MULTIPART, Body, FormPart, HttpRequest
 from toolwright.core.value import changed
 
 MAX_REDIRECTS = 5
@@ -46,7 +46,7 @@ _TIMEOUTS = {"connect": CONNECT_TIMEOUT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class OutgoingRequest:
     """A request. `headers` are the tool's own headers, `ours` are the defaults of every request."""
 
     method: str
@@ -80,7 +80,7 @@ class ToolResponse:
     whole: bool
 
 
-def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) -> Ask:
+def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) -> OutgoingRequest:
     """Return the request to send. A URL's user and password become its authorization.
 
     The boundary of a multipart form is derived from `key`, so that the same request is sent as the same bytes.
@@ -100,7 +100,7 @@ def ask_of(request: HttpRequest, ours: tuple[tuple[str, str], ...], key: str) ->
     content, content_type = _encoded(request.body, key)
     if request.body is not None and request.body.parts is not None:  # the content type contains the boundary
         headers = tuple(each for each in headers if each[0].lower() != "content-type")
-    return Ask(
+    return OutgoingRequest(
         method=request.method,
         url=parsed.copy_with(userinfo=b""),
         headers=headers,
@@ -125,7 +125,7 @@ def _encoded(body: Body | None, key: str) -> tuple[bytes | None, str]:
     return form.read(), content_type
 
 
-def _boundary(key: str, parts: Sequence[Part]) -> str:
+def _boundary(key: str, parts: Sequence[FormPart]) -> str:
     """Return a text that does not occur in any of the parts."""
     for number in count():
         boundary = hashlib.sha256(f"{number} {key}".encode()).hexdigest()[:32]
@@ -147,7 +147,7 @@ class Exchange:
         self._guarded = guarded
         self._most = most
 
-    async def __call__(self, ask: Ask, trusted: bool) -> ToolResponse:
+    async def __call__(self, ask: OutgoingRequest, trusted: bool) -> ToolResponse:
         """Send the request and return the answer, after up to five redirects. Raises `HttpFailure`."""
         pool = self._open if trusted else self._guarded
         who = f"The service at {ask.url.host!r}"
@@ -165,7 +165,7 @@ class Exchange:
         await self._open.aclose()
         await self._guarded.aclose()
 
-    async def _hop(self, pool: httpcore2.AsyncConnectionPool, ask: Ask, who: str) -> ToolResponse:
+    async def _hop(self, pool: httpcore2.AsyncConnectionPool, ask: OutgoingRequest, who: str) -> ToolResponse:
         request = httpcore2.Request(
             ask.method,
             httpcore2.URL(
@@ -230,7 +230,7 @@ def _reason(error: httpcore2.ConnectError) -> str:
     return error_text(error)
 
 
-def redirected(ask: Ask, status: int, location: str) -> Ask:
+def redirected(ask: OutgoingRequest, status: int, location: str) -> OutgoingRequest:
     """Return the request that follows a redirect. 303, and 301 or 302 after a POST, become a GET.
 
     Credentials are not sent to another origin. Raises `HttpFailure` if the location is not an HTTP URL.
@@ -252,7 +252,7 @@ def redirected(ask: Ask, status: int, location: str) -> Ask:
         ours = tuple(each for each in ours if each[0] != "Idempotency-Key")
     if (status == 303 and ask.method != "HEAD") or (status in (301, 302) and ask.method == "POST"):
         headers = tuple(each for each in headers if not each[0].lower().startswith("content-"))
-        return Ask(method="GET", url=url, headers=headers, ours=ours, content=None)
+        return OutgoingRequest(method="GET", url=url, headers=headers, ours=ours, content=None)
     return changed(ask, url=url, headers=headers, ours=ours)
 
 

@@ -77,14 +77,14 @@ class McpExecutor:
             secret = {name for name in env if await state.env_type(name) == "secret"}
             target = target_of(server, env, secret)
             connection = self._connections.connection(target)
-            outcome = await _Call(relation, prepared.arguments, state, tool.timeout).carry_out(connection)
+            outcome = await _ToolCall(relation, prepared.arguments, state, tool.timeout).carry_out(connection)
             if not _cannot_ask(outcome, server):
                 return outcome
             if not connection.reopen_to_ask():
                 return _with_hint(outcome, ASKS_IN_2025)
             if not (tool.read_only or tool.idempotent):  # its effect is unknown, so the model decides
                 return _with_hint(outcome, CALL_AGAIN)
-            return await _Call(relation, prepared.arguments, state, tool.timeout).carry_out(connection)
+            return await _ToolCall(relation, prepared.arguments, state, tool.timeout).carry_out(connection)
         except Unfillable as error:
             return ToolResult.fail(str(error), error_code="invalid_arguments")
         except McpUnavailable as error:
@@ -94,7 +94,7 @@ class McpExecutor:
             )
 
 
-class _Call:
+class _ToolCall:
     """One call of a tool. As the `Peer` of its requests it answers the server's requests."""
 
     def __init__(

@@ -65,19 +65,19 @@ def _parsing_error(message: str) -> str:
     return NO_MESSAGE if "validation error" in message else brief(message, MAX_QUOTED)
 
 
-class Refused(Exception):
+class MessageRefused(Exception):
     """A rejected message, with the reason as its text."""
 
 
 async def check_values(message: bytes) -> None:
-    """Raise `Refused` for a message with more JSON values than external input may contain."""
+    """Raise `MessageRefused` for a message with more JSON values than external input may contain."""
     try:
         if len(message) <= AT_ONCE:
             ValueCount(MAX_JSON_VALUES).add(message)
         else:
             await asyncio.to_thread(ValueCount(MAX_JSON_VALUES).add, message)
     except TooManyValues as error:
-        raise Refused(f"The message is too large: {error}.") from None
+        raise MessageRefused(f"The message is too large: {error}.") from None
 
 
 def error_for_answer(invalid: Any) -> SessionMessage | None:  # whatever the server sent

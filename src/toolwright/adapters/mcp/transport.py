@@ -34,7 +34,7 @@ from toolwright.adapters.mcp.peer import (
     MAX_MESSAGE,
     SESSION,
     SILENCE,
-    Refused,
+    MessageRefused,
     check_values,
     error_for_answer,
 )
@@ -376,7 +376,7 @@ async def _read(
                 whole = bytes(buffer)
                 try:
                     message = await _message(whole)
-                except Refused as refused:
+                except MessageRefused as refused:
                     log.warning("The MCP server %r is disconnected: %s", name, refused)
                     return
                 buffer.clear()
@@ -398,7 +398,7 @@ async def _read(
 async def _message(line: bytes) -> SessionMessage | str | None:
     """Return the message in a line, the beginning of a line without a message, or None for an empty line.
 
-    Raises `Refused`.
+    Raises `MessageRefused`.
     """
     if not line.strip():
         return None

@@ -39,11 +39,11 @@ _TOKENS_PER_MESSAGE = 20
 SIZE = 4_096
 
 
-class _Form(BaseModel):
+class _ScriptForm(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class UsageForm(_Form):
+class UsageForm(_ScriptForm):
     """Token usage that a turn reports."""
 
     input_tokens: _Count = 0
@@ -52,14 +52,14 @@ class UsageForm(_Form):
     cache_write_tokens: _Count = 0
 
 
-class CallForm(_Form):
+class CallForm(_ScriptForm):
     """A scripted call; `args` can be raw text, to script malformed JSON."""
 
     name: str = Field(min_length=1)
     args: dict[str, JsonValue] | str = Field(default_factory=dict)
 
 
-class TurnForm(_Form):
+class TurnForm(_ScriptForm):
     """A scripted turn; `value` is its `json`, which distinguishes null from absent."""
 
     text: str = ""

@@ -11,7 +11,7 @@ from toolwright.core.concurrency import start_task
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.store import Outage, Store
 from toolwright.core.limits import FIRST_DELAY, longer_delay
-from toolwright.core.ports import Clock, Drain, Lock, RetryInIsolation
+from toolwright.core.ports import Clock, Drain, JournalLock, RetryInIsolation
 from toolwright.core.text import quantity
 from toolwright.core.threads.thread import Wake
 
@@ -54,7 +54,7 @@ class EmbeddedMotor:
         self,
         store: Store,
         clock: Clock,
-        lock: Lock,
+        lock: JournalLock,
         *,
         concurrency: int = 1_000,
         sweep: float = 0.25,

@@ -11,7 +11,7 @@ from toolwright.core.concurrency import start_task
 from toolwright.core.env.logs import logger
 from toolwright.core.errors import DefinitionError, StoreError
 from toolwright.core.journal.store import Outage, Store
-from toolwright.core.ports import Clock, Drain, Lock, Verdict
+from toolwright.core.ports import Clock, Drain, JournalLock, Verdict
 from toolwright.core.threads.thread import Wake
 
 log = logger("toolwright.motor")
@@ -25,7 +25,7 @@ REFUSED = 5.0  # seconds before a rejected process tries to join again
 DUE = 5  # one free slot in this many is reserved for due wake-ups in the journal
 
 
-class Leases(Lock, Protocol):
+class Leases(JournalLock, Protocol):
     """Thread leases: each thread is processed only by the node that has leased it.
 
     `held` is true if no other node can have leased this node's threads. Raises `StoreError`.

@@ -13,7 +13,7 @@ from toolwright.adapters.openapi.schemas import (
     Direction,
     Inheritance,
     Node,
-    Refused,
+    OperationRefused,
     SchemaReader,
     entries,
     field_paths,
@@ -58,7 +58,7 @@ class Document:
 
 
 @dataclass(kw_only=True)
-class Request:
+class OperationRequest:
     """The request of an operation while it is being read."""
 
     url: str
@@ -89,15 +89,15 @@ class Request:
 def read_request(
     document: Document, base: str, path: str, method: str, item: Node, operation: Node
 ) -> JSONObject:
-    """Return the schema and the execution of an operation. Raises `Refused`, and the libraries' errors."""
+    """Return the schema and the execution of an operation. Raises `OperationRefused`, and the libraries' errors."""
     if not path.startswith("/"):  # it would continue the host of the base URL
-        raise Refused(f"its path {brief(repr(path), 100)} does not begin with '/'")
+        raise OperationRefused(f"its path {brief(repr(path), 100)} does not begin with '/'")
     path = path.partition("#")[0]  # a fragment is not sent; documents use it to list a path several times
     reader = _schemas(document, "request")
     declared = [*_parameters(document, item, operation)]
     slots = SLOT.findall(path)
     arguments = _names(declared, slots)
-    request = Request(url="", method=method)
+    request = OperationRequest(url="", method=method)
     for parameter, raw in declared:
         if parameter.param_in.value == "path" and parameter.name not in slots:
             continue
@@ -166,7 +166,7 @@ def model_of(document: Document, name: str, raw: Node) -> Any:
     model = getattr(v3_0 if document.old else v3_1, name)
     fields = entries(raw)
     if not fields:
-        raise Refused(f"a {name} is not an object")
+        raise OperationRefused(f"a {name} is not an object")
     without = ("schema", "content", "example", "examples", "headers", "flows")
     return model.model_validate({name: each for name, each in fields.items() if name not in without})
 
@@ -211,16 +211,18 @@ def _names(declared: list[tuple[Any, Node]], slots: list[str]) -> dict[tuple[str
     return names
 
 
-def _add_parameter(request: Request, reader: SchemaReader, argument: str, parameter: Any, raw: Node) -> None:
+def _add_parameter(
+    request: OperationRequest, reader: SchemaReader, argument: str, parameter: Any, raw: Node
+) -> None:
     place = parameter.param_in.value
     styles = STYLES[place]
     style, schema = parameter.style or styles[0], raw.get("schema")
     for media, each in entries(raw, "content").items():
         if _kind(media) != "json":
-            raise Refused(f"the parameter {parameter.name!r} has the content type {media!r}")
+            raise OperationRefused(f"the parameter {parameter.name!r} has the content type {media!r}")
         style, schema = "json", entries(each).get("schema")
     if style not in styles:
-        raise Refused(
+        raise OperationRefused(
             f"the parameter {parameter.name!r} has the style {style!r}, which is not allowed in {place}"
         )
     converted = reader.read({} if schema is None else schema)
@@ -258,22 +260,22 @@ def _url_pieces(path: str, arguments: Mapping[tuple[str, str], str]) -> Iterator
     yield literal(path[end:])
 
 
-def _add_body(request: Request, reader: SchemaReader, document: Document, operation: Node) -> None:
+def _add_body(request: OperationRequest, reader: SchemaReader, document: Document, operation: Node) -> None:
     raw = part(operation, "requestBody")
     request.execution["body"] = False
     if raw is None:
         return
     content = entries(raw, "content")
     if not content:
-        raise Refused("its body has no content")
+        raise OperationRefused("its body has no content")
     required = part(raw, "required")
     if request.method in ("GET", "HEAD"):
         if required is True:
-            raise Refused(f"a {request.method} request cannot have a body")
+            raise OperationRefused(f"a {request.method} request cannot have a body")
         return
     media, kind, each = _chosen(content)
     if not _MEDIA.fullmatch(media):  # it is sent in a header, in which a text could refer to a variable
-        raise Refused(f"its body has the content type {brief(media, 100)!r}")
+        raise OperationRefused(f"its body has the content type {brief(media, 100)!r}")
     schema = entries(each).get("schema")
     if media != "application/json" and "*" not in media:
         request.headers["Content-Type"] = media
@@ -292,11 +294,11 @@ def _add_body(request: Request, reader: SchemaReader, document: Document, operat
         request.execution["body"] = True
         return
     if kind != "json" and not _is_object(converted):
-        raise Refused(f"its form {media!r} is not an object")
+        raise OperationRefused(f"its form {media!r} is not an object")
     _whole(request, _described(converted, part(raw, "description"), reader), required is True)
 
 
-def _whole(request: Request, converted: JSON, required: bool) -> None:
+def _whole(request: OperationRequest, converted: JSON, required: bool) -> None:
     """Convert the whole body to one argument."""
     name = "body"
     while name in request.properties:
@@ -363,7 +365,7 @@ def _mark_files(schema: Node, converted: JSON) -> None:
             file_schema |= {**FILE, "description": " ".join(dict.fromkeys(descriptions))}
 
 
-def _add_encoding(request: Request, document: Document, media: Node, kind: Kind) -> None:
+def _add_encoding(request: OperationRequest, document: Document, media: Node, kind: Kind) -> None:
     encodings: JSONObject = {}
     if kind == "json":
         return
@@ -394,7 +396,7 @@ def _chosen(content: Mapping[str, Node]) -> tuple[str, Kind, Node]:
         if (kind := _body_kind(media, each)) is not None
     ]
     if not supported:
-        raise Refused(f"its body has the content type {brief(', '.join(content), 100)!r}")
+        raise OperationRefused(f"its body has the content type {brief(', '.join(content), 100)!r}")
     return min(supported, key=lambda each: _PREFERRED.index(each[1]))
 
 
@@ -424,7 +426,7 @@ _COOKIE = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")  # sent in a header, in whic
 
 
 def add_security(config: JSONObject, document: Document, operation: Node, prefix: str, auth: Auth) -> None:
-    """Add the credentials of an operation to its configuration, as variables. Raises `Refused`.
+    """Add the credentials of an operation to its configuration, as variables. Raises `OperationRefused`.
 
     The first alternative whose schemes are all named in `auth` is used, or the first whose schemes can all be sent if
     there is none.
@@ -444,26 +446,26 @@ def add_security(config: JSONObject, document: Document, operation: Node, prefix
     for names in [*satisfiable, *choices]:
         try:
             schemes = [(name, _scheme(document, name)) for name in names]
-        except Refused as error:
+        except OperationRefused as error:
             reason = reason or str(error)
             continue
         for name, scheme in schemes:
             _send(config, scheme, _variable(name, prefix, auth, len(schemes)), name)
         return
-    raise Refused(reason)
+    raise OperationRefused(reason)
 
 
 def _undeclared(config: JSONObject, document: Document, auth: str | Mapping[str, str]) -> list[Node]:
     """Return the requirements of an operation for which the document declares none, although there are credentials.
 
-    Without any scheme the credentials are sent as a bearer token. Raises `Refused` if there are several.
+    Without any scheme the credentials are sent as a bearer token. Raises `OperationRefused` if there are several.
     """
     schemes = [*entries(document.root, "components", "securitySchemes")]
     if isinstance(auth, Mapping):
         return [dict.fromkeys(auth)]
     if len(schemes) > 1:
         names = brief(", ".join(schemes), 200)
-        raise Refused(
+        raise OperationRefused(
             f"it names none of the security schemes {names}: set auth to a variable for one of them"
         )
     if schemes:
@@ -476,19 +478,19 @@ def _undeclared(config: JSONObject, document: Document, auth: str | Mapping[str,
 def _scheme(document: Document, name: str) -> Any:  # a model of the library
     raw = part(document.root, "components", "securitySchemes", name)
     if raw is None:
-        raise Refused(f"its security scheme {name!r} is not declared")
+        raise OperationRefused(f"its security scheme {name!r} is not declared")
     scheme = model_of(document, "SecurityScheme", raw)
     kind, how = scheme.type, (scheme.scheme or "").lower()
     if kind == "http" and how not in ("bearer", "basic"):
-        raise Refused(f"its security scheme {name!r} is HTTP authentication {scheme.scheme!r}")
+        raise OperationRefused(f"its security scheme {name!r} is HTTP authentication {scheme.scheme!r}")
     if kind == "apiKey" and (
         not scheme.name or scheme.security_scheme_in not in ("header", "query", "cookie")
     ):
-        raise Refused(f"its security scheme {name!r} does not say where the key is sent")
+        raise OperationRefused(f"its security scheme {name!r} does not say where the key is sent")
     if kind == "apiKey" and scheme.security_scheme_in == "cookie" and not _COOKIE.fullmatch(scheme.name):
-        raise Refused(f"its security scheme {name!r} names no cookie")
+        raise OperationRefused(f"its security scheme {name!r} names no cookie")
     if kind not in ("http", "apiKey", "oauth2", "openIdConnect"):
-        raise Refused(f"its security scheme {name!r} is of the type {kind!r}")
+        raise OperationRefused(f"its security scheme {name!r} is of the type {kind!r}")
     return scheme
 
 

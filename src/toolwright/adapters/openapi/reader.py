@@ -31,7 +31,15 @@ from toolwright.adapters.openapi.operation import (
     response_fields,
     upper,
 )
-from toolwright.adapters.openapi.schemas import Inheritance, Node, Refused, entries, members, part, resolved
+from toolwright.adapters.openapi.schemas import (
+    Inheritance,
+    Node,
+    OperationRefused,
+    entries,
+    members,
+    part,
+    resolved,
+)
 from toolwright.core.arguments.patterns import warn_of_patterns
 from toolwright.core.errors import DefinitionError, InvalidConfiguration, InvalidJSON
 from toolwright.core.forms import form_error
@@ -345,7 +353,7 @@ def read_api(document: JSONObject, form: ApiForm, url: str | None) -> Api:
 
 
 _ERRORS = (
-    Refused,
+    OperationRefused,
     ValidationError,
     InvalidConfiguration,
     DefinitionError,
@@ -369,9 +377,9 @@ class _ApiReader:
         form, document = self._form, self._document
         resolved(operation.broken)
         if not isinstance(cast("object", operation.node), Mapping):
-            raise Refused("it is not an object")
+            raise OperationRefused("it is not an object")
         if operation.method not in METHODS:
-            raise Refused(f"tools cannot call the method {operation.method}")
+            raise OperationRefused(f"tools cannot call the method {operation.method}")
         base = self._base(operation)
         request = read_request(
             document, base, operation.path, operation.method, operation.item, operation.node
@@ -449,7 +457,7 @@ class _ApiReader:
         for name in SLOT.findall(url):
             if name not in variables:
                 why = f"the server {brief(repr(url), 100)} does not define its variable"
-                raise Refused(f"{why} {brief(repr(name), 100)}; set base_url")
+                raise OperationRefused(f"{why} {brief(repr(name), 100)}; set base_url")
         for name, variable in variables.items():
             url = url.replace(f"{{{name}}}", str(variable.default))
         if self._url is not None:
@@ -457,7 +465,7 @@ class _ApiReader:
         elif url.startswith("//"):
             url = f"https:{url}"
         if not url.lower().startswith(("http://", "https://")):
-            raise Refused(f"the server {brief(repr(url), 100)} has no host; set base_url")
+            raise OperationRefused(f"the server {brief(repr(url), 100)} has no host; set base_url")
         return literal(url).rstrip("/")
 
     def _is_as_written(self, base: str) -> bool:
@@ -481,7 +489,7 @@ def _is_old(document: JSONObject) -> bool:
 
 
 def _no_other(uri: str) -> object:
-    raise Refused(
+    raise OperationRefused(
         f"{brief(uri, 100)!r} is another document: bundle them first, for example with `npx @redocly/cli bundle`"
     )
 
@@ -554,7 +562,7 @@ def _error_message(error: BaseException) -> str:
         return f"{error.title} {where} {form_error(first)}"
     if isinstance(error, jsonref.JsonRefError):
         untyped: Any = error  # untyped
-        is_refused = isinstance(untyped.cause, Refused)
+        is_refused = isinstance(untyped.cause, OperationRefused)
         return (
             str(untyped.cause)
             if is_refused

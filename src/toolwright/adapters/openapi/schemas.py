@@ -44,7 +44,7 @@ _FIELD_DEPTH = (
 _MAX_FIELDS = 2_000
 
 
-class Refused(Exception):
+class OperationRefused(Exception):
     """An operation cannot become a tool. The message has the reason."""
 
 
@@ -140,10 +140,10 @@ class SchemaReader:
         if isinstance(node, bool):
             return node
         if not isinstance(node, Mapping):
-            raise Refused("a schema is neither an object nor true or false")
+            raise OperationRefused("a schema is neither an object nor true or false")
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise Refused(f"its schemas are nested deeper than {MAX_DEPTH} levels")
+            raise OperationRefused(f"its schemas are nested deeper than {MAX_DEPTH} levels")
         try:
             return self._object(cast("Mapping[str, Node]", node), extended)
         finally:
@@ -195,7 +195,7 @@ class SchemaReader:
         for anchor, node in self._anchors:
             if reference == f"#{anchor}":
                 return {"$ref": f"#/$defs/{self._define(node, anchor or 'itself', False)}"}
-        raise Refused(
+        raise OperationRefused(
             f"the dynamic reference {brief(repr(reference), 60)} is not inside a schema with that anchor"
         )
 

@@ -69,7 +69,7 @@ class DenoSandbox:
     def start(self, source: str, options: CodeOptions) -> Handle:
         """Run the code. Raises `InvalidRequest` if it exceeds the limits."""
         source, options = admit(source, options, self._limits)
-        names = Names(options)
+        names = SourceNames(options)
         log = Log(self._limits.logs, names.put_into)
         assert options.timeout is not None
         return self._runs.start(partial(self._carry_out, source, options, names), log, options.timeout)
@@ -79,7 +79,9 @@ class DenoSandbox:
         await self._runs.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _carry_out(self, source: str, options: CodeOptions, names: "Names", log: Log) -> CodeResult:
+    async def _carry_out(
+        self, source: str, options: CodeOptions, names: "SourceNames", log: Log
+    ) -> CodeResult:
         try:
             return await self._run(source, options, names, log)
         except OSError as error:
@@ -90,7 +92,7 @@ class DenoSandbox:
                 )
             )
 
-    async def _run(self, source: str, options: CodeOptions, names: "Names", log: Log) -> CodeResult:
+    async def _run(self, source: str, options: CodeOptions, names: "SourceNames", log: Log) -> CodeResult:
         memory = options.memory_limit_bytes
         assert memory is not None
         files = {"imports.json": json.dumps({"imports": names.import_map(source)})}
@@ -128,7 +130,7 @@ class DenoSandbox:
         limit(pid, _DATA + more, int(2 * options.timeout) + 5)
 
 
-class Names:
+class SourceNames:
     """Names of an execution's sources, as used in the process and as shown to users."""
 
     def __init__(self, options: CodeOptions) -> None:
@@ -205,7 +207,7 @@ def exit_result(status: int, stderr: bytes, memory: int, *, exceeded: bool, syst
     return ended(CodeError(code="exited", message=f"The code's process exited with status {status}."))
 
 
-def _with_source_names(outcome: CodeResult, names: Names) -> CodeResult:
+def _with_source_names(outcome: CodeResult, names: SourceNames) -> CodeResult:
     error = outcome.error
     if error is None:
         return outcome

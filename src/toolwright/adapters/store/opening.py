@@ -8,7 +8,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
-from toolwright.adapters.store.engine.mapping import Reader
+from toolwright.adapters.store.engine.mapping import RowReader
 from toolwright.adapters.store.engine.outcome import Publish
 from toolwright.adapters.store.engine.program import Compiler, DialectName
 from toolwright.adapters.store.schema import upgrade_sqlite
@@ -49,7 +49,7 @@ async def open_postgres(
     return store
 
 
-def queries(dialect: DialectName) -> Iterator[tuple[Reader[object], str]]:
+def queries(dialect: DialectName) -> Iterator[tuple[RowReader[object], str]]:
     """Yield each reader, and the query that returns all of its rows."""
     compiled = Compiler(dialect)
     for reader in READERS:

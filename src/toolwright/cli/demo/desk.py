@@ -45,7 +45,7 @@ def draw_bars(path: Path, title: str, bars: Mapping[str, float]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Named columns and rows of text."""
 
     columns: Sequence[str]
@@ -70,7 +70,7 @@ class Table:
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
-def read_table(folder: Path, file: str) -> Table:
+def read_table(folder: Path, file: str) -> TextTable:
     """Return the table of a CSV file of the folder. Raises `ValueError` if there is no such file."""
     path = folder / Path(file).name
     if path.suffix != ".csv" or not path.is_file():
@@ -78,7 +78,7 @@ def read_table(folder: Path, file: str) -> Table:
         raise ValueError(sentence(f"There is no file {file!r}. The folder has: {names or 'no files'}"))
     with path.open(encoding="utf-8", newline="") as lines:
         columns, *rows = csv.reader(lines)
-    return Table(columns, rows)
+    return TextTable(columns, rows)
 
 
 def demo_app(folder: Path, *others: tw.Agent) -> tw.App:

@@ -6,7 +6,7 @@ from toolwright.core.imports.message import (
     Content,
     ImportedCall,
     ImportedMessage,
-    Part,
+    ImportedPart,
     add_part,
     joined,
     numbered,
@@ -34,7 +34,7 @@ def from_anthropic(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
                 refuse(f"{message.path}.role", f"is {role!r}, which cannot be imported")
 
 
-def _messages(place: int, message: Part, *, is_answer: bool) -> Iterator[ImportedMessage]:
+def _messages(place: int, message: ImportedPart, *, is_answer: bool) -> Iterator[ImportedMessage]:
     content, calls, reasoning, has_results = Content(), list[ImportedCall](), list[str](), False
     is_text = isinstance(message.value.get("content"), str)
     if is_text:
@@ -66,7 +66,7 @@ def _messages(place: int, message: Part, *, is_answer: bool) -> Iterator[Importe
         )
 
 
-def _result(place: int, block: Part) -> ImportedMessage:
+def _result(place: int, block: ImportedPart) -> ImportedMessage:
     content = read_content(block, "content")
     failed = block.value.get("is_error") is True
     text = dumps_unescaped({"error": content.text}) if failed else content.text

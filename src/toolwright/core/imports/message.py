@@ -54,7 +54,7 @@ def refuse(path: str, error: str) -> NoReturn:
     raise invalid_value(path, error)
 
 
-class Part:
+class ImportedPart:
     """An object of a conversation, with its path for errors."""
 
     __slots__ = ("path", "value")
@@ -96,7 +96,7 @@ class Part:
         """Return the id of the message itself, or None."""
         return self.id(name) if self.has(name) else None
 
-    def parts(self, name: str) -> "list[Part]":
+    def parts(self, name: str) -> "list[ImportedPart]":
         """Return a field that is a list of objects, or an empty list."""
         given = self.value.get(name)
         if given is None:
@@ -104,11 +104,11 @@ class Part:
         path = f"{self.path}.{name}"
         if not isinstance(given, list):
             refuse(path, f"must be a list, not {brief_value(given)}")
-        return [Part(each, f"{path}.{n}") for n, each in enumerate(given)]
+        return [ImportedPart(each, f"{path}.{n}") for n, each in enumerate(given)]
 
-    def part(self, name: str) -> "Part":
+    def part(self, name: str) -> "ImportedPart":
         """Return a field that is an object."""
-        return Part(self.value.get(name), f"{self.path}.{name}")
+        return ImportedPart(self.value.get(name), f"{self.path}.{name}")
 
     def arguments(self, name: str) -> str:
         """Return the arguments of a call as JSON text: those that are text as the model wrote them."""
@@ -178,7 +178,7 @@ class Content:
         self.attach(kind, mime_type, data, name)
 
 
-def read_content(owner: Part, name: str) -> Content:
+def read_content(owner: ImportedPart, name: str) -> Content:
     """Return the content of a message in a field: a text, or a list of parts as the APIs of the providers have them."""
     content, given = Content(), owner.value.get(name)
     if given is None or isinstance(given, str):
@@ -192,7 +192,7 @@ def read_content(owner: Part, name: str) -> Content:
     return content
 
 
-def add_part(content: Content, part: Part) -> None:
+def add_part(content: Content, part: ImportedPart) -> None:
     """Add a part of a message's content. Raises `InvalidRequest` for an unknown type."""
     match kind := part.text("type"):
         case "text" | "input_text" | "output_text":
@@ -217,7 +217,7 @@ def add_part(content: Content, part: Part) -> None:
             refuse(f"{part.path}.type", f"is {kind!r}, which cannot be imported")
 
 
-def _add_input(content: Content, part: Part, kind: str) -> None:
+def _add_input(content: Content, part: ImportedPart, kind: str) -> None:
     """Add an image or a file of OpenAI's APIs: its data, its URL, or its id at OpenAI."""
     name = part.optional("filename")
     for field_name in ("image_url", "file_data", "file_url"):
@@ -227,7 +227,7 @@ def _add_input(content: Content, part: Part, kind: str) -> None:
     content.mention(kind, part.text("file_id"))
 
 
-def _add_source(content: Content, part: Part, kind: str) -> None:
+def _add_source(content: Content, part: ImportedPart, kind: str) -> None:
     """Add an image or a document of Anthropic's API."""
     source = part.part("source")
     match source.text("type"):
@@ -252,10 +252,10 @@ def joined(texts: Iterable[str | None]) -> str | None:
     return "\n\n".join([each for each in texts if each]) or None
 
 
-def numbered(messages: Iterable[JSON]) -> Iterator[tuple[int, Part]]:
+def numbered(messages: Iterable[JSON]) -> Iterator[tuple[int, ImportedPart]]:
     """Yield the messages with their places."""
     for place, message in enumerate(messages):
-        yield place, Part(message, f"messages.{place}")
+        yield place, ImportedPart(message, f"messages.{place}")
 
 
 def first_of(value: Mapping[str, JSON], *names: str) -> str:

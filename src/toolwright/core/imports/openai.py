@@ -8,7 +8,7 @@ from toolwright.core.imports.message import (
     Content,
     ImportedCall,
     ImportedMessage,
-    Part,
+    ImportedPart,
     joined,
     numbered,
     read_content,
@@ -72,36 +72,36 @@ def from_chat(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
                 refuse(f"{message.path}.role", f"is {role!r}, which cannot be imported")
 
 
-def _said(place: int, message: Part, content: Content) -> ImportedMessage:
+def _said(place: int, message: ImportedPart, content: Content) -> ImportedMessage:
     files = tuple(content.files)
     return ImportedMessage(place=place, role="user", content=content.text, files=files, id=message.own_id())
 
 
-def _answered(place: int, message: Part, call_id: str, name: str) -> ImportedMessage:
+def _answered(place: int, message: ImportedPart, call_id: str, name: str) -> ImportedMessage:
     content = read_content(message, name)
     files = tuple(content.files)
     return ImportedMessage(place=place, role="tool", call_id=call_id, content=content.text, files=files)
 
 
-def _chat_call(call: Part) -> ImportedCall:
+def _chat_call(call: ImportedPart) -> ImportedCall:
     if call.optional("type") == "custom":
         custom = call.part("custom")
         return _custom_call(call.id("id"), custom)
     return _function_call(call.id("id"), call.part("function"))
 
 
-def _function_call(call_id: str, function: Part) -> ImportedCall:
+def _function_call(call_id: str, function: ImportedPart) -> ImportedCall:
     return ImportedCall(id=call_id, name=function.name("name"), arguments=function.arguments("arguments"))
 
 
-def _custom_call(call_id: str, custom: Part) -> ImportedCall:
+def _custom_call(call_id: str, custom: ImportedPart) -> ImportedCall:
     """Return a call whose input is free text, as a call with that text as its one argument."""
     arguments = dumps_unescaped({"input": custom.text("input")})
     return ImportedCall(id=call_id, name=custom.name("name"), arguments=arguments)
 
 
 @dataclass(slots=True)
-class _Answer:
+class _ResponsesAnswer:
     """An answer of Responses, from its items: all those between two items of others."""
 
     place: int
@@ -124,7 +124,7 @@ class _Answer:
 
 def from_responses(items: Iterable[JSON]) -> Iterator[ImportedMessage]:
     """Yield the messages of a conversation of Responses, given its items."""
-    answer: _Answer | None = None
+    answer: _ResponsesAnswer | None = None
     for place, item in numbered(items):
         kind = item.text("type") if item.has("type") else "message"
         if kind in HOSTED or (kind == "message" and item.value.get("role") in SYSTEM):
@@ -133,7 +133,7 @@ def from_responses(items: Iterable[JSON]) -> Iterator[ImportedMessage]:
             kind == "message" and item.text("role") == "assistant"
         )
         if is_answer:
-            answer = answer or _Answer(place)
+            answer = answer or _ResponsesAnswer(place)
             _add_item(answer, item, kind)
             continue
         if answer is not None:
@@ -150,7 +150,7 @@ def from_responses(items: Iterable[JSON]) -> Iterator[ImportedMessage]:
         yield answer.message()
 
 
-def _add_item(answer: _Answer, item: Part, kind: str) -> None:
+def _add_item(answer: _ResponsesAnswer, item: ImportedPart, kind: str) -> None:
     match kind:
         case "reasoning":
             answer.reasoning += [each.text("text") for each in item.parts("summary")]

@@ -8,7 +8,7 @@ from toolwright.core.imports.message import (
     Content,
     ImportedCall,
     ImportedMessage,
-    Part,
+    ImportedPart,
     first_of,
     numbered,
     refuse,
@@ -35,7 +35,9 @@ def from_own(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
                 refuse(f"{message.path}.role", f"is {role!r}, which cannot be imported")
 
 
-def _message(place: int, message: Part, role: Literal["user", "assistant", "tool"]) -> ImportedMessage:
+def _message(
+    place: int, message: ImportedPart, role: Literal["user", "assistant", "tool"]
+) -> ImportedMessage:
     value, content = message.value, Content()
     content.say(within_limit(message.text("content"), f"{message.path}.content"))
     for file in message.parts("attachments"):
@@ -64,5 +66,5 @@ def _message(place: int, message: Part, role: Literal["user", "assistant", "tool
     )
 
 
-def _call(call: Part) -> ImportedCall:
+def _call(call: ImportedPart) -> ImportedCall:
     return ImportedCall(id=call.id("id"), name=call.name("name"), arguments=call.arguments("arguments"))

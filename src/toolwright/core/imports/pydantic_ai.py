@@ -6,7 +6,7 @@ from toolwright.core.imports.message import (
     Content,
     ImportedCall,
     ImportedMessage,
-    Part,
+    ImportedPart,
     joined,
     numbered,
     refuse,
@@ -37,7 +37,7 @@ def from_pydantic_ai(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
                 refuse(f"{message.path}.kind", f"is {kind!r}, which cannot be imported")
 
 
-def _request(place: int, message: Part) -> Iterator[ImportedMessage]:
+def _request(place: int, message: ImportedPart) -> Iterator[ImportedMessage]:
     for part in message.parts("parts"):
         kind, content = part.text("part_kind"), Content()
         if kind in _NOT_SAID:
@@ -63,7 +63,7 @@ def _request(place: int, message: Part) -> Iterator[ImportedMessage]:
         )
 
 
-def _result(place: int, part: Part, *, is_retry: bool) -> ImportedMessage:
+def _result(place: int, part: ImportedPart, *, is_retry: bool) -> ImportedMessage:
     content = Content()
     given = part.value.get("content")
     if _is_file(given) or (isinstance(given, list) and any(map(_is_file, given))):
@@ -83,7 +83,7 @@ def _result(place: int, part: Part, *, is_retry: bool) -> ImportedMessage:
     )
 
 
-def _response(place: int, message: Part) -> ImportedMessage:
+def _response(place: int, message: ImportedPart) -> ImportedMessage:
     content, calls, reasoning = Content(), list[ImportedCall](), list[str]()
     for part in message.parts("parts"):
         match kind := part.text("part_kind"):
@@ -122,7 +122,7 @@ def _json_text(value: JSON) -> str:
     return value if isinstance(value, str) else dumps_unescaped(value)
 
 
-def _add(content: Content, owner: Part, name: str) -> None:
+def _add(content: Content, owner: ImportedPart, name: str) -> None:
     """Add the content of a part: a text, a file, or a list of both."""
     given = owner.value.get(name)
     for n, each in enumerate(given if isinstance(given, list) else [given]):
@@ -130,7 +130,7 @@ def _add(content: Content, owner: Part, name: str) -> None:
         if not isinstance(each, dict) or "kind" not in each:
             content.say(_json_text(each))
             continue
-        part = Part(each, path)
+        part = ImportedPart(each, path)
         match kind := part.text("kind"):
             case "text-content":
                 content.say(part.text("content"))

@@ -338,7 +338,7 @@ class Descendants(Value):
     thread_id: str
 
 
-class PendingCalls(Value):
+class LateCalls(Value):
     """Return the calls that still accept a late result: of a thread, of its family too, or for an agent."""
 
     thread_id: str | None = None
@@ -367,7 +367,7 @@ Operation: TypeAlias = (
     | Append
     | Publish
     | Descendants
-    | PendingCalls
+    | LateCalls
 )
 Rule: TypeAlias = Generator["Operation | Sequence[Operation] | Batch", list[Any], T]  # rows of any class
 """Of several operations at once, the rule receives one row each, or None."""

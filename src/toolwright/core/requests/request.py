@@ -62,7 +62,7 @@ Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterVa
 Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
-class _Form(BaseModel):
+class _RequestPart(BaseModel):
     """A part of a request: strict, in snake_case or camelCase, without unknown fields."""
 
     model_config = ConfigDict(
@@ -89,7 +89,7 @@ class RequestContextForm(ContextForm):
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
 
-class ConfigForm(_Form):
+class ConfigForm(_RequestPart):
     """Model and limits of a request; None means the default of the settings or the provider.
 
     `name` is the request's name in scripts of models. With `call_reasoning` each call has a reason. `context` limits
@@ -116,7 +116,7 @@ class ConfigForm(_Form):
         )
 
 
-class TextForm(_Form):
+class TextForm(_RequestPart):
     """A text with the role `user` or another role, for one instance or for none."""
 
     type: Literal["text"]
@@ -125,7 +125,7 @@ class TextForm(_Form):
     instance: Name | None = None
 
 
-class MessageForm(_Form):
+class MessageForm(_RequestPart):
     """A message of an earlier conversation."""
 
     type: Literal["message"] = "message"
@@ -140,7 +140,7 @@ def _checked_tools(tool: JSON) -> JSON:
     return tool
 
 
-class ToolForm(_Form):
+class ToolForm(_RequestPart):
     """Tools that can be called: schemas by name, or names of the app's tools."""
 
     type: Literal["tool"]
@@ -155,7 +155,7 @@ class ToolForm(_Form):
         return [name for name in names if isinstance(name, str)]
 
 
-class DataForm(_Form):
+class DataForm(_RequestPart):
     """A JSON value shown to the model, for one instance or for none."""
 
     type: Literal["data"]
@@ -164,7 +164,7 @@ class DataForm(_Form):
     instance: Name | None = None
 
 
-class InputForm(_Form):
+class InputForm(_RequestPart):
     """Input to which arguments refer as `†input.…`, for one instance or for none."""
 
     type: Literal["input"]
@@ -172,7 +172,7 @@ class InputForm(_Form):
     instance: Name | None = None
 
 
-class StateForm(_Form):
+class StateForm(_RequestPart):
     """Initial state to which arguments refer as `†state.…`, for one instance or for none."""
 
     type: Literal["state"]
@@ -202,7 +202,7 @@ Item: TypeAlias = Annotated[
 ]
 
 
-class RequestForm(_Form):
+class RequestForm(_RequestPart):
     """A composed request, also as stored: in a thread's arguments, or in the file of a saved request."""
 
     config: ConfigForm = Field(default_factory=ConfigForm)

@@ -186,7 +186,7 @@ def strict_form(schema: JSONObject) -> JSONObject:
 
 def without_nulls(answer: JSON, schema: JSONObject) -> JSON:
     """Convert an answer in strict form back to the schema: remove the nulls of optional properties."""
-    return _Answer(schema).at(answer, (schema, "#"))
+    return _StrictAnswer(schema).at(answer, (schema, "#"))
 
 
 def _closed(part: JSON, path: Path) -> JSON:
@@ -252,7 +252,7 @@ def _or_null(schema: JSON) -> JSON:
     return schema if takes_null else _nullable(schema)
 
 
-class _Answer:
+class _StrictAnswer:
     """Converter of an answer in strict form."""
 
     def __init__(self, schema: JSONObject) -> None:

@@ -31,7 +31,7 @@ def _tenv_name(name: str) -> str:
 TenvName: TypeAlias = Annotated[str, pydantic.AfterValidator(_tenv_name)]
 
 
-class _Form(pydantic.BaseModel):
+class _DefinitionForm(pydantic.BaseModel):
     """A part of a definition, with names in snake_case or as in S0. Raises `DefinitionError` with the invalid field."""
 
     _rules: ClassVar[str] = "an object"
@@ -48,8 +48,8 @@ class _Form(pydantic.BaseModel):
     @pydantic.model_validator(mode="wrap")
     @classmethod
     def _plain_error(
-        cls, value: Any, handler: pydantic.ModelWrapValidatorHandler["_Form"]
-    ) -> "_Form":  # user input
+        cls, value: Any, handler: pydantic.ModelWrapValidatorHandler["_DefinitionForm"]
+    ) -> "_DefinitionForm":  # user input
         try:
             return handler(value)
         except pydantic.ValidationError as error:
@@ -64,7 +64,7 @@ class _Form(pydantic.BaseModel):
             ) from None
 
 
-class SubpromptConfig(_Form):
+class SubpromptConfig(_DefinitionForm):
     """A prompt as a tool (S0 §4): the parts of its answer, and its arguments.
 
     By default the answer includes its text, its calls and their errors. `init_user_message_property` names the argument
@@ -86,7 +86,7 @@ class SubpromptConfig(_Form):
         return requirement(value, cls.__name__)
 
 
-class Immediate(_Form):
+class Immediate(_DefinitionForm):
     """A child for each group of values (S0 §5): `name_env` provides its name, `description_env` its first message.
 
     `scoped_env` are names of values that each child gets for itself: `NAME`, or `NAME_<suffix>` with the same suffix
@@ -109,7 +109,7 @@ class Immediate(_Form):
         return self.scoped_env or self.designated
 
 
-class Resumable(_Form):
+class Resumable(_DefinitionForm):
     """A child that outlives its session (S0 §5).
 
     `receives_messages` is the side that receives messages. `max_instances` limits the number of concurrent children;
@@ -123,7 +123,7 @@ class Resumable(_Form):
     parent_communication: Literal["implicit", "explicit"] = "implicit"
 
 
-class SubagentToolConfig(_Form):
+class SubagentToolConfig(_DefinitionForm):
     """An agent as a tool, which runs in a child thread (S0 §5).
 
     With `blocking` the caller waits until the child has finished. Otherwise the caller continues, and the child's

@@ -80,7 +80,7 @@ class Keepers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit(Generic[T]):
+class MindEdit(Generic[T]):
     """An edit of a mind: the new and changed items by key, all items after it, and the effects that write it."""
 
     new: Mapping[str, T]
@@ -118,11 +118,11 @@ class MindItems(Generic[T, C]):
         keeper: str,
         new_id: Callable[[int], str],
         now: datetime,
-    ) -> Edit[T]:
+    ) -> MindEdit[T]:
         """Apply the changes to the owner's rows. Raises `InvalidRequest` with the paths of invalid changes."""
         items = self.by_key(rows)
         new = self.change(items, changes, keeper, new_id, now)
-        return Edit(
+        return MindEdit(
             new=new,
             items=self.order((items | new).values()),
             effects=[self.put(each) for key, each in new.items() if items.get(key) != each],

@@ -118,7 +118,7 @@ class CallSettler:
         """Make the call wait for a result from outside. Without an inline wait, the run continues at once."""
         now = context.clock.now()
         if pending.task is not None:
-            space_id = context.space.shown_after(changes)
+            space_id = context.space.visible_space_after(changes)
             changes.effects += follow(call, context.thread.answering, pending.task, space_id, now)
         expires_at = None if pending.expires_in is None else now + timedelta(seconds=pending.expires_in)
         if expires_at is not None:

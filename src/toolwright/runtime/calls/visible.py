@@ -26,7 +26,11 @@ def outside_space(
     space that the agent has entered or was addressed in, or without one in the thread's own stream only.
     """
     at_home = _is_at_home(context, tools)
-    if not at_home or call.space_id is not None or context.space.shown_after(changes, at_home) is not None:
+    if (
+        not at_home
+        or call.space_id is not None
+        or context.space.visible_space_after(changes, at_home) is not None
+    ):
         return None
     return ToolResult.fail(
         f'Tool "{call.name}" is visible but you are not in a space. Call enter_space first.'
@@ -44,7 +48,7 @@ def show(
     if call.space_id is not None:
         changes.effects += (call_approved(context, call, call.space_id, status, asks=asks),)
         return
-    space_id = context.space.shown_after(changes, _is_at_home(context, tools))
+    space_id = context.space.visible_space_after(changes, _is_at_home(context, tools))
     if space_id is not None:
         changes.effects += (call_started(context, call, space_id, status, asks=asks),)
         changes.show(call.id, space_id)

@@ -12,7 +12,7 @@ from toolwright.core.spaces import Entity
 from toolwright.core.threads.inbox import InboxEvent
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.context.commit import Changes
-from toolwright.runtime.prompts import Place
+from toolwright.runtime.prompts import SpacePlace
 from toolwright.runtime.spaces.membership import Membership
 
 T = TypeVar("T")
@@ -58,12 +58,12 @@ class ActiveSpace:
         return _newest_message(self._reading.values())
 
     @property
-    def places(self) -> list[Place]:
+    def places(self) -> list[SpacePlace]:
         """The places where the agent was addressed in the events that the run reads, each once, the newest last."""
         contents = [event.content for event in self._reading.values() if event.type == "space_message"]
         named = [(each.get("spaceId"), each.get("parentMessageId")) for each in contents]
         return [
-            Place(space_id=space_id, parent_id=parent_id if isinstance(parent_id, str) else None)
+            SpacePlace(space_id=space_id, parent_id=parent_id if isinstance(parent_id, str) else None)
             for space_id, parent_id in reversed(dict.fromkeys(reversed(named)))
             if isinstance(space_id, str) and space_id not in self._gone
         ]
@@ -74,28 +74,30 @@ class ActiveSpace:
         space_id = _space_of(self.trigger)
         return None if space_id in self._gone else space_id
 
-    def after(self, changes: Changes) -> str | None:
+    def space_after(self, changes: Changes) -> str | None:
         """Return the space that the agent is in after the changes are committed."""
         if not changes.effects:
             return self.space_id
         entered = [effect for effect in changes.effects if isinstance(effect, Enter)]
         return entered[-1].space_id if entered else self.space_id
 
-    def shown_after(self, changes: Changes, at_home: bool | None = None) -> str | None:
+    def visible_space_after(self, changes: Changes, at_home: bool | None = None) -> str | None:
         """Return the space in which a call that starts after these changes is shown.
 
         In the home thread of an agent that enters spaces, this is the entered space only. `at_home` is whether the
         thread is that home thread; pass it if the tools of the step define it.
         """
-        space_id = self.after(changes)
+        space_id = self.space_after(changes)
         at_home = self._at_home if at_home is None else at_home
         return self.trigger_space_id if space_id is None and not at_home else space_id
 
-    def at_work_after(self, changes: Changes) -> str | None:
+    def busy_space_after(self, changes: Changes) -> str | None:
         """Return the space in which the agent is shown as active after the changes are committed."""
-        return self.after(changes) if self._enters else self.trigger_space_id or self.after(changes)
+        return (
+            self.space_after(changes) if self._enters else self.trigger_space_id or self.space_after(changes)
+        )
 
-    async def begin(self, waiting: Iterable[InboxEvent], author: Entity | None) -> str | None:
+    async def enter_for(self, waiting: Iterable[InboxEvent], author: Entity | None) -> str | None:
         """Return the space in which the agent is shown as active when the run starts to read these events."""
         space_id = _space_of(_newest_message(waiting))
         if self._enters is not False or author is None or space_id is None:

@@ -15,7 +15,7 @@ Member = TypeVar("Member", bound=Callable[..., object])
 Later = TypeVar("Later", bound=Callable[..., Coroutine[Any, Any, object]])  # whatever it yields
 
 
-class Scope(Protocol):
+class AbortScope(Protocol):
     """A cancel scope that an abort can end: it ends at the event loop time to which it is rescheduled."""
 
     def expired(self) -> bool: ...
@@ -29,7 +29,7 @@ class Cancellation:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self.aborted = False
-        self._scopes: dict[Scope, Callable[[], float]] = {}
+        self._scopes: dict[AbortScope, Callable[[], float]] = {}
 
     async def wait(self) -> None:
         """Return when the run is being cancelled."""
@@ -43,7 +43,7 @@ class Cancellation:
             for scope, grace in self._scopes.items():
                 _interrupt(scope, grace())
 
-    def within(self, scope: Scope, grace: Callable[[], float] = lambda: 0.0) -> None:
+    def within(self, scope: AbortScope, grace: Callable[[], float] = lambda: 0.0) -> None:
         """Register a scope that an abort ends after `grace()` seconds."""
         self._scopes[scope] = grace
         if self.aborted:
@@ -58,12 +58,12 @@ class Cancellation:
                     stack.enter_context(scope.paused())
             yield
 
-    def left(self, scope: Scope) -> None:
+    def left(self, scope: AbortScope) -> None:
         """Unregister a scope that has ended."""
         self._scopes.pop(scope, None)
 
 
-def _interrupt(scope: Scope, grace: float) -> None:
+def _interrupt(scope: AbortScope, grace: float) -> None:
     if not scope.expired():
         scope.reschedule(asyncio.get_running_loop().time() + grace)
 

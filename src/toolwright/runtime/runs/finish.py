@@ -56,7 +56,7 @@ def finish(context: RunContext, changes: Changes, run: Run, end: End) -> tuple[C
     )
     leaving, back_off = _release(context, inbox, end, now)
     told = after_run_timer(context, run.id, now)
-    inactive = presence(context, context.space.at_work_after(changes), "agent.inactive")
+    inactive = presence(context, context.space.busy_space_after(changes), "agent.inactive")
     return changed(
         changes,
         events=[*changes.events, run_event(over)],

@@ -152,7 +152,7 @@ class RunWorker:
         """
         view = await self._store.view(thread_id, self._known.get(thread_id))
         if view is None:
-            return await self._leave_nothing(thread_id)
+            return await self._drop_stale_wake(thread_id)
         if view.wake is None:
             return "done"
         run = view.run
@@ -259,7 +259,7 @@ class RunWorker:
         settled = (request.created_at - self._clock.now()).total_seconds() + STRAGGLERS
         return settled if settled > 0 else math.inf
 
-    async def _leave_nothing(self, thread_id: str) -> Verdict:
+    async def _drop_stale_wake(self, thread_id: str) -> Verdict:
         """Remove the wake-up of a deleted thread; it would otherwise stay due forever."""
         wake = await self._store.wake(thread_id)
         return "done" if wake is None else await self._leave(thread_id, Leaving(gen=wake.gen))
@@ -464,7 +464,7 @@ class RunWorker:
                 changes = await self._reader.start(context, taken, waiting)
                 changes.events.append(step_event("step.started", 1))
                 await context.space.check(changes, context.base)
-                at_work_in = await context.space.begin(waiting, context.author)
+                at_work_in = await context.space.enter_for(waiting, context.author)
                 changes.effects += (*presence(context, at_work_in, "agent.active"),)
                 answer = await context.write(claim, changes, taken)
         except (ThreadLost, StoreError):

@@ -10,7 +10,7 @@ from toolwright.core.errors import InvalidRequest, NotFound, StoreError, ThreadB
 from toolwright.core.journal.retention import DroppedBytes, DropThread, ForgetBytes
 from toolwright.core.journal.store import Store
 from toolwright.core.journal.units import Committed, RequestCancel
-from toolwright.core.ports import Bus, Clock, Files, NewId
+from toolwright.core.ports import Bus, Clock, FileStore, NewId
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.thread import Thread
 from toolwright.runtime.journal import by_id, sweep_rows
@@ -28,7 +28,13 @@ class Deletion:
     """Deletes threads. Rows left by a crash are deleted by the next deletion or by housekeeping."""
 
     def __init__(
-        self, store: Store, wake: Callable[[str], None], bus: Bus, files: Files, clock: Clock, new_id: NewId
+        self,
+        store: Store,
+        wake: Callable[[str], None],
+        bus: Bus,
+        files: FileStore,
+        clock: Clock,
+        new_id: NewId,
     ) -> None:
         self._store = store
         self._wake = wake

@@ -26,7 +26,7 @@ from toolwright.runtime.agents.minds import (
     GOALS,
     MEMORIES,
     PLANS,
-    Edit,
+    MindEdit,
     MindItems,
     check_mind,
     plans_waking,
@@ -175,7 +175,7 @@ class MindToolkit:
         """Change the owner's items in the commit of the call's result. Return all items after that."""
         rows = await self._read(run, items, keeper)
 
-        def edit(rows: Iterable[T]) -> Edit[T]:
+        def edit(rows: Iterable[T]) -> MindEdit[T]:
             return items.edit(
                 rows, changes, keeper, lambda n: call_item_id(items.noun, run.call_id, n), run.clock.now()
             )

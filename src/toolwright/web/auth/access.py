@@ -379,7 +379,7 @@ SigningKeys: TypeAlias = Callable[[str], Awaitable[Sequence[bytes]]]
 """Returns the keys that sign texts for a purpose: the first signs, all verify."""
 
 
-class Signature:
+class Signer:
     """Signs bytes for one purpose."""
 
     def __init__(self, keys: SigningKeys, purpose: str) -> None:
@@ -420,7 +420,7 @@ class SignedCallers:
 
     def __init__(self, access: Access, keys: SigningKeys, purpose: str) -> None:
         self._access = access
-        self._signature = Signature(keys, purpose)
+        self._signature = Signer(keys, purpose)
 
     async def seal(self, caller: Caller, content: JSONObject) -> str:
         """Return the signed text."""

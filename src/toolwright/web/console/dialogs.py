@@ -13,7 +13,7 @@ from toolwright.core.errors import NotFound, VariablesRequired
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.runtime.children.requests import RequestStatus
 from toolwright.web.console.schema_form import ABSENT, Absence, SchemaForm
-from toolwright.web.console.sign_in import Field, entry_form
+from toolwright.web.console.sign_in import SignInField, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, plain_text
 
@@ -82,7 +82,8 @@ class VariablesForm:
         self._list_values(request, self._values)
         missing = [each for each in request.required if each.name in request.missing]
         fields = [
-            Field(name=each.name, secret=each.type == "secret", hint=each.description) for each in missing
+            SignInField(name=each.name, secret=each.type == "secret", hint=each.description)
+            for each in missing
         ]
         self._fields = entry_form(fields, "Save", self._give)
 

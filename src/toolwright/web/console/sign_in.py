@@ -152,7 +152,7 @@ def _written(content: JSONObject) -> bytes:
     return json.dumps(content, ensure_ascii=False).encode()
 
 
-class Field(Value):
+class SignInField(Value):
     """A field of the form. A `secret` field shows dots. A field with `choices` accepts no other values."""
 
     name: str
@@ -166,7 +166,7 @@ Send = Callable[[Mapping[str, str]], Awaitable[object]]
 """Receives the entered values by field name. Empty fields are left out."""
 
 
-def entry_form(fields: Sequence[Field], label: str, send: Send) -> dict[str, Element]:
+def entry_form(fields: Sequence[SignInField], label: str, send: Send) -> dict[str, Element]:
     """Render the fields and a button that sends them. Returns the fields' elements by name."""
     with box("form", "stack") as form:
         form.props["autocomplete"] = "off"
@@ -188,7 +188,7 @@ def entry_form(fields: Sequence[Field], label: str, send: Send) -> dict[str, Ele
     return elements
 
 
-def _field(n: int, field: Field) -> Element:
+def _field(n: int, field: SignInField) -> Element:
     with box("label", "entry") as entry:
         with box("span", "row"):
             plain_text(field.label or field.name, "span", "" if field.label else "mono")
@@ -209,7 +209,7 @@ def _field(n: int, field: Field) -> Element:
     return entry
 
 
-def _read(args: object, fields: Sequence[Field]) -> dict[str, str]:
+def _read(args: object, fields: Sequence[SignInField]) -> dict[str, str]:
     """Return the entered fields from the browser's data, which is untrusted."""
     sent = cast("dict[str, object]", args) if isinstance(args, dict) else {}
     entered = {field.name: sent.get(f"field{n}") for n, field in enumerate(fields)}

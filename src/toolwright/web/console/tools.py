@@ -30,7 +30,7 @@ from toolwright.runtime.runtime import Runtime
 from toolwright.web.console.dialogs import confirm, variables_form
 from toolwright.web.console.runs.calls import draw_files
 from toolwright.web.console.schema_form import SchemaForm
-from toolwright.web.console.sign_in import Field, entry_form
+from toolwright.web.console.sign_in import SignInField, entry_form
 from toolwright.web.console.tool_ui.parts import json_block
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import MAX_SHOWN, action, badge, box, code, link, plain_text
@@ -208,7 +208,7 @@ async def _run(runtime: Runtime, run_id: str) -> Run | None:
         return None
 
 
-class Parameter(Value):
+class ParameterView(Value):
     """Description of one parameter."""
 
     name: str
@@ -218,7 +218,7 @@ class Parameter(Value):
     description: str = ""
 
 
-def parameters_of(schema: JSONObject) -> Iterator[Parameter]:
+def parameters_of(schema: JSONObject) -> Iterator[ParameterView]:
     """Yield the parameters of an input schema, in order."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
@@ -226,7 +226,7 @@ def parameters_of(schema: JSONObject) -> Iterator[Parameter]:
     for name, part in properties.items():
         fields = part if isinstance(part, dict) else {}
         described = fields.get("description")
-        yield Parameter(
+        yield ParameterView(
             name=name,
             type=type_of(part),
             required=isinstance(required, list) and name in required,
@@ -276,7 +276,7 @@ def parameter_table(schema: JSONObject) -> None:
         plain_text(f"… and {len(rows) - MAX_ROWS} more", "p", "quiet small")
 
 
-def _row(row: Parameter) -> None:
+def _row(row: ParameterView) -> None:
     with box("tr"):
         with box("td"), box("span", "row"):
             plain_text(brief(row.name, 100), "span", "mono")
@@ -424,9 +424,9 @@ def _is_missing_values(result: ToolResult | None) -> bool:
     return result is not None and result.error_code == VariablesRequired.code
 
 
-def _field(name: str, variable: Variable | None) -> Field:
+def _field(name: str, variable: Variable | None) -> SignInField:
     secret = variable is None or variable.type == "secret"
-    return Field(name=name, secret=secret, hint="" if variable is None else variable.description)
+    return SignInField(name=name, secret=secret, hint="" if variable is None else variable.description)
 
 
 def _wait(text: str) -> None:

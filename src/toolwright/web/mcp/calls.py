@@ -18,7 +18,7 @@ from toolwright.core.tools.tool import OUTSIDE_TIMEOUT, Tool
 from toolwright.core.value import changed
 from toolwright.runtime.pending.app_calls import AppCall, AppCalls, CallWatch, call_of
 from toolwright.web.mcp.content import call_result, error_result
-from toolwright.web.mcp.sessions import Relay
+from toolwright.web.mcp.sessions import HostNotifier
 from toolwright.web.mcp.tasks import (
     answer_all,
     approval_notice,
@@ -193,7 +193,7 @@ class _CallFollower:
         self._tool = tool
         self._call = call
         self._watch = watch
-        self._relay = Relay(parts, context, call.id)
+        self._relay = HostNotifier(parts, context, call.id)
         self.answers: dict[str, object] = {}
         self._missing_capabilities: JSONObject = {}
         self._question_tasks: dict[str, asyncio.Task[None]] = {}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import mcp_types as types
 
-from toolwright.web.mcp.content import Prompts, declared_values
+from toolwright.web.mcp.content import PromptMethods, declared_values
 from toolwright.web.mcp.resources import Resources
 from toolwright.web.mcp.tools import Context
 
@@ -15,7 +15,7 @@ MAX_VALUES = 100
 class Completion:
     """The method of completion. Values are those that schemas declare, and paths of the caller's own files."""
 
-    def __init__(self, prompts: Prompts, resources: Resources) -> None:
+    def __init__(self, prompts: PromptMethods, resources: Resources) -> None:
         self._prompts = prompts
         self._resources = resources
 

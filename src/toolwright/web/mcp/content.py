@@ -127,7 +127,7 @@ def _file_note(ref: AttachmentRef, why: str) -> str:
     return f"The file {ref.path} ({ref.mime_type}, {quantity(ref.size, 'byte')}) {why}; it is kept in the thread."
 
 
-class Prompts:
+class PromptMethods:
     """The methods of prompts. A prompt is rendered as two user messages: its text and its arguments."""
 
     def __init__(self, parts: McpParts) -> None:

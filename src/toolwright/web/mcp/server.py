@@ -39,7 +39,7 @@ from toolwright.web.auth.access import NO_ENTITY, SERVICE, Caller
 from toolwright.web.dependencies import Serving, bearer_key, identified
 from toolwright.web.mcp.calls import ToolCalls
 from toolwright.web.mcp.completion import Completion
-from toolwright.web.mcp.content import Prompts
+from toolwright.web.mcp.content import PromptMethods
 from toolwright.web.mcp.resources import Resources
 from toolwright.web.mcp.sessions import (
     FORWARDED,
@@ -112,7 +112,7 @@ def _fixed_lists(capabilities: types.ServerCapabilities) -> types.ServerCapabili
 def mcp_server(parts: McpParts) -> ToolServer:
     """Create the server from its parts."""
     calls, tasks = ToolCalls(parts), Tasks(parts)
-    resources, prompts = Resources(parts, calls), Prompts(parts)
+    resources, prompts = Resources(parts, calls), PromptMethods(parts)
     subscriptions = Subscriptions(parts, resources)
 
     async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> Any:  # a page

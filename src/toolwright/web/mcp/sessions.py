@@ -21,7 +21,7 @@ from toolwright.core.json_value import JSON
 from toolwright.core.ports import Bus, Cipher
 from toolwright.core.text import quantity
 from toolwright.core.threads.event import Event
-from toolwright.web.auth.access import Caller, Signature, SigningKeys
+from toolwright.web.auth.access import Caller, Signer, SigningKeys
 from toolwright.web.mcp.tools import Context, McpParts, is_modern
 
 VALID = 3600.0
@@ -71,7 +71,7 @@ LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 ENDS = frozenset({"tool.done", "tool.error"})
 
 
-class Relay:
+class HostNotifier:
     """Sends notifications to the host of one request. Progress only increases, as the protocol requires."""
 
     def __init__(self, parts: McpParts, context: Context, call_id: str) -> None:
@@ -254,7 +254,7 @@ class SessionAddresses:
 
     def __init__(self, bus: Callable[[], Bus], url: str | None, keys: SigningKeys) -> None:
         self._bus, self._url = bus, url
-        self._signature = Signature(keys, "address of an mcp session")
+        self._signature = Signer(keys, "address of an mcp session")
         self._client: httpx2.AsyncClient | None = None
 
     async def add(self, session_id: str) -> None:

@@ -105,15 +105,15 @@ class Subscriptions:
             return False
         return not isinstance(resource, ToolResource)
 
-    def _session(self, context: Context) -> "_Session":
+    def _session(self, context: Context) -> "_Subscriber":
         # The SDK shows handlers no other place that ends with the session.
         connection = context.session._connection  # pyright: ignore[reportPrivateUsage]
         if _KEY not in connection.state:
-            connection.state[_KEY] = session = _Session(context.session)
+            connection.state[_KEY] = session = _Subscriber(context.session)
             connection.exit_stack.callback(self._end, session, self._bus.subscribe(session.deliver))
         return connection.state[_KEY]
 
-    def _end(self, session: "_Session", unsubscribe: Callable[[], None]) -> None:
+    def _end(self, session: "_Subscriber", unsubscribe: Callable[[], None]) -> None:
         unsubscribe()
         session.close()
         self._unfollow(session.uris)
@@ -149,7 +149,7 @@ class Subscriptions:
         return {uri: _version(self._files[uri]) for uri in uris}
 
 
-class _Session:
+class _Subscriber:
     """A session of 2025-11-25 that subscribes. A host that does not read delays only its own notifications."""
 
     def __init__(self, session: ServerSession) -> None:

@@ -175,7 +175,7 @@ def listed_tool(tool: Tool) -> McpTool:
     )
 
 
-class Output:
+class OutputSchema:
     """Schema of a tool's structured results. With `wraps` results are not objects and are sent as `{"result": …}`."""
 
     def __init__(self, schema: JSONObject, name: str) -> None:
@@ -193,18 +193,18 @@ class Output:
         return join_errors(errors) if errors else None
 
 
-def output_of(tool: Tool) -> Output | None:
+def output_of(tool: Tool) -> OutputSchema | None:
     """Return the output schema that the tool declares, or None if it is unknown.
 
     It is the tool's `_output` if that is an object, or otherwise its function's return annotation."""
     if tool.result_validator is not None and tool.meta is not None and tool.meta.output is not None:
         if tool.meta.output.get("type") != "object":
             return None
-        return Output(with_definitions(tool.meta.output, tool.meta.definitions), tool.name)
+        return OutputSchema(with_definitions(tool.meta.output, tool.meta.definitions), tool.name)
     if tool.carrier != "function" or tool.handler is None or tool.signature is None or tool.meta is not None:
         return None
     schema = _returned_schema(tool.handler)
-    return None if schema is None else Output(schema, tool.name)
+    return None if schema is None else OutputSchema(schema, tool.name)
 
 
 log = logger("toolwright.mcp")

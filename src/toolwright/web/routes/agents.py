@@ -24,7 +24,7 @@ from toolwright.web.requests import (
     Name,
     Offset,
     Person,
-    RequestForm,
+    RequestBody,
     SpaceId,
     StorableText,
     parse,
@@ -82,7 +82,7 @@ class Triggered(Shape):
     agent_entity_id: str
 
 
-class Configuration(RequestForm):
+class Configuration(RequestBody):
     """A configuration, as an object or as JSON text."""
 
     times = CONFIG_VALUES
@@ -133,7 +133,7 @@ class AgentChange(Configuration):
     description: Description | None = None
 
 
-class NewTrigger(RequestForm):
+class NewTrigger(RequestBody):
     """An event from a service for an agent's inbox."""
 
     service_name: Name

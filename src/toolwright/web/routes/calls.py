@@ -27,7 +27,7 @@ from toolwright.web.requests import (
     NewEnv,
     Offset,
     Reference,
-    RequestForm,
+    RequestBody,
     SpaceId,
     StorableText,
 )
@@ -75,7 +75,7 @@ Statuses = Annotated[
 ]
 
 
-class Submission(RequestForm):
+class Submission(RequestBody):
     """The result of a call (any JSON value), or the message of its failure."""
 
     call_id: Reference
@@ -104,7 +104,7 @@ class Submission(RequestForm):
         return ToolResult.fail(self.error)
 
 
-class ClaimRequest(RequestForm):
+class ClaimRequest(RequestBody):
     """The worker that claims a call, and its lease in milliseconds."""
 
     worker: Annotated[StorableText, Field(min_length=1, max_length=MAX_NAME, pattern=r"\S")]

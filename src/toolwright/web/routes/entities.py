@@ -30,7 +30,7 @@ from toolwright.web.requests import (
     NewEnv,
     Offset,
     Reference,
-    RequestForm,
+    RequestBody,
     StorableText,
 )
 from toolwright.web.route import noun
@@ -55,7 +55,7 @@ class EntityList(ListShape):
     entities: list[Entity]
 
 
-class EntityChange(RequestForm):
+class EntityChange(RequestBody):
     """Changes of a person; missing fields are unchanged."""
 
     external_id: ExternalId | None = Field(None, description="The person's id in access tokens; unique.")
@@ -153,7 +153,7 @@ class ClientList(ListShape):
 EntityId = Annotated[StorableText | None, Query(alias="entityId", description="Only those of this entity.")]
 
 
-class NewClient(RequestForm):
+class NewClient(RequestBody):
     """A client to register."""
 
     name: Name | None = None

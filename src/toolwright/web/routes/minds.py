@@ -40,7 +40,7 @@ from toolwright.web.requests import (
     Offset,
     Person,
     Reference,
-    RequestForm,
+    RequestBody,
     StorableText,
     errors_at,
 )
@@ -56,7 +56,7 @@ from toolwright.wire.rendering import GIVEN, Itself
 from toolwright.wire.shape import Shape
 
 router = noun("/api/agents/{agent_id}", "agents")
-F = TypeVar("F", bound=RequestForm)
+F = TypeVar("F", bound=RequestBody)
 
 ItemId = Annotated[StorableText, Field(max_length=MAX_ID)]
 Text = Annotated[StorableText, Field(max_length=MAX_TEXT)]
@@ -83,7 +83,7 @@ class PlanList(ListShape):
     plans: list[Plan]
 
 
-class NewGoal(RequestForm):
+class NewGoal(RequestBody):
     """A goal to create or update. Omitted fields are unchanged. A new goal needs a description."""
 
     id: ItemId | None = Field(None, description="The goal to update; omit it to create a new goal.")
@@ -110,7 +110,7 @@ class NewGoals(NewGoal):
         return [each.change() for each in ([self] if self.goals is None else self.goals)]
 
 
-class NewMemory(RequestForm):
+class NewMemory(RequestBody):
     """A memory to store. It replaces a memory with the same key."""
 
     key: ShortText
@@ -121,7 +121,7 @@ class NewMemory(RequestForm):
         return MemoryChange(key=self.key, value=self.value)
 
 
-class NewMemories(RequestForm):
+class NewMemories(RequestBody):
     """Several memories, or the key and value of a single memory."""
 
     memories: Annotated[list[NewMemory], Field(max_length=MAX_MEMORIES)] | None = None
@@ -141,7 +141,7 @@ class NewMemories(RequestForm):
         return [each.change() for each in self.memories]
 
 
-class NewPlan(RequestForm):
+class NewPlan(RequestBody):
     """A plan to create or update. Omitted fields are unchanged.
 
     A new plan needs a name, an instruction, and one of runAfter, scheduledAt and cron.
@@ -194,7 +194,7 @@ def _list_or_one(form: F, plural: str) -> F:
     return form
 
 
-def _errors_of_one(plural: str, items: Sequence[RequestForm] | None) -> AbstractContextManager[None]:
+def _errors_of_one(plural: str, items: Sequence[RequestBody] | None) -> AbstractContextManager[None]:
     """Report errors of a body that is a single item at its fields, without an item index."""
     return errors_at(f"{plural}.0", "") if items is None else nullcontext()
 
@@ -323,7 +323,7 @@ class Linked(Shape):
     success: Annotated[Literal[True], GIVEN] = True
 
 
-class NewBlock(RequestForm):
+class NewBlock(RequestBody):
     """The content of a block."""
 
     content: Annotated[StorableText, Field(max_length=MAX_BLOCK, description="Up to 16 KiB in UTF-8.")]
@@ -333,7 +333,7 @@ class NewBlock(RequestForm):
     )
 
 
-class NewPassage(RequestForm):
+class NewPassage(RequestBody):
     """A passage to store."""
 
     content: Annotated[StorableText, Field(max_length=MAX_PASSAGE, description="Up to 64 KiB in UTF-8.")]

@@ -31,7 +31,7 @@ from toolwright.web.requests import (
     Name,
     Offset,
     Reference,
-    RequestForm,
+    RequestBody,
     StorableText,
 )
 from toolwright.web.route import noun
@@ -84,7 +84,7 @@ class MemberList(ListShape):
     members: list[Member]
 
 
-class SpaceChange(RequestForm):
+class SpaceChange(RequestBody):
     """Changes of a space; missing fields are unchanged."""
 
     name: Name | None = None
@@ -117,7 +117,7 @@ class NewSpace(SpaceChange):
     id: SpaceId | None = Field(None, description="An id of your choice, of letters, digits or any of _ . ~ -")
 
 
-class MemberRole(RequestForm):
+class MemberRole(RequestBody):
     """A member's role."""
 
     role: Name = "member"
@@ -129,7 +129,7 @@ class NewMember(MemberRole):
     entity_id: Reference
 
 
-class ReadUpTo(RequestForm):
+class ReadUpTo(RequestBody):
     """The seq of the last read message."""
 
     seq: int = Field(ge=0, lt=2**63)
@@ -266,7 +266,7 @@ Emoji = Annotated[
 ]
 
 
-class NewSpaceMessage(RequestForm):
+class NewSpaceMessage(RequestBody):
     """A message to post."""
 
     content: Content
@@ -279,13 +279,13 @@ class NewSpaceMessage(RequestForm):
     )
 
 
-class NewContent(RequestForm):
+class NewContent(RequestBody):
     """The new text of a message."""
 
     content: Content
 
 
-class NewReaction(RequestForm):
+class NewReaction(RequestBody):
     """An emoji for a message."""
 
     emoji: Emoji

@@ -41,7 +41,7 @@ from toolwright.web.requests import (
     NewEnv,
     Offset,
     Reference,
-    RequestForm,
+    RequestBody,
     StorableText,
     Unsatisfiable,
     Values,
@@ -126,14 +126,14 @@ class CompactionAnswer(Shape):
     compaction: Itself[Compaction]
 
 
-class NewSummary(RequestForm):
+class NewSummary(RequestBody):
     """A summary that replaces the one written by a model. `side` selects the side of an agent with two sides."""
 
     text: Annotated[StorableText, Field(max_length=MAX_SUMMARY)]
     side: Literal["side_a", "side_b"] | None = None
 
 
-class NewThread(RequestForm):
+class NewThread(RequestBody):
     """A thread to create."""
 
     agent_id: Reference = Field(description="Name or id of the agent.")
@@ -155,13 +155,13 @@ class NewThread(RequestForm):
     )
 
 
-class NewName(RequestForm):
+class NewName(RequestBody):
     """The new name of a thread; null removes the name."""
 
     name: Name | None
 
 
-class NewFile(RequestForm):
+class NewFile(RequestBody):
     """A file of a message; `data` is base64."""
 
     name: Reference
@@ -171,7 +171,7 @@ class NewFile(RequestForm):
     height: int | None = Field(None, ge=0, lt=2**31)
 
 
-class NewMessage(RequestForm):
+class NewMessage(RequestBody):
     """A message to send."""
 
     slow_text = FILES

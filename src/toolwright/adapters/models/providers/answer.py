@@ -95,7 +95,7 @@ def _with_answer(schema: JSONObject) -> JSONObject:
     return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole
 
 
-class Reader:
+class AnswerReader:
     """Reads the events of one answer. The text deltas add up to the response's text, as the provider wrote it.
 
     Arguments of a `final` tool are text deltas, unless there was text before: then only the response has them.

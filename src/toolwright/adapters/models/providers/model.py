@@ -27,8 +27,8 @@ from typing_extensions import Unpack
 
 from toolwright.adapters.models.providers.answer import (
     FINAL_TOOL,
+    AnswerReader,
     PlainMessages,
-    Reader,
     read_response,
     refusal_deltas,
     with_named_message,
@@ -47,7 +47,7 @@ from toolwright.adapters.models.providers.provider import (
 from toolwright.adapters.models.providers.shown_files import ReadableFiles, readable_types
 from toolwright.adapters.models.providers.tools import (
     MAX_REFUSED,
-    AnswerForm,
+    AnswerMethod,
     ToolOffer,
     ToolOffers,
     adapted,
@@ -109,7 +109,7 @@ class PreparedRequest(Value):
     messages: Sequence[ModelMessage]
     settings: NativeSettings
     parameters: ModelRequestParameters
-    form: AnswerForm | None
+    form: AnswerMethod | None
     offer: ToolOffer
 
 
@@ -253,13 +253,13 @@ class PydanticAIModel(RetryingModel):
         self._transcript = Transcript(
             self._aliases, self._offers.names, flags_errors=self._model.system in _FLAGS_ERRORS
         )
-        self._forms: Recent[AnswerSchema, AnswerForm] = Recent(
+        self._forms: Recent[AnswerSchema, AnswerMethod] = Recent(
             partial(answer_form, self._model), CACHED_ANSWERS
         )
         self._forms_beside_tools = self._forms
         if not is_native_beside_tools(self._model):
             self._forms_beside_tools = Recent(partial(final_tool_form, self._model), CACHED_ANSWERS)
-        self._prompted: Recent[AnswerSchema, AnswerForm] = Recent(
+        self._prompted: Recent[AnswerSchema, AnswerMethod] = Recent(
             partial(prompted_form, self._model), CACHED_ANSWERS
         )
 
@@ -337,17 +337,17 @@ class PydanticAIModel(RetryingModel):
                 trial.accepted()
                 return stream, prepared
 
-    def reader(self, prepared: PreparedRequest) -> Reader:
+    def reader(self, prepared: PreparedRequest) -> AnswerReader:
         """Return a reader of the answer's stream."""
         form = prepared.form
-        return Reader(self._aliases, None if form is None else form.tool)
+        return AnswerReader(self._aliases, None if form is None else form.tool)
 
     async def answer(self, response: NativeResponse, prepared: PreparedRequest) -> ModelResponse:
         """Return the complete answer."""
         response = await read_final(response, prepared.form)
         return await read_answer(read_response(response, self._aliases, prepared.offer.names), prepared.form)
 
-    def _form(self, request: ModelRequest) -> AnswerForm | None:
+    def _form(self, request: ModelRequest) -> AnswerMethod | None:
         if request.answer is None:
             return None
         form = (self._forms_beside_tools if request.tools else self._forms).get(request.answer)
@@ -357,7 +357,7 @@ class PydanticAIModel(RetryingModel):
         return self._prompted.get(request.answer) if is_taken or request.tool_choice == "none" else form
 
     def _parameters(
-        self, request: ModelRequest, form: AnswerForm | None, natives: list[NativeTool], of_tools: str
+        self, request: ModelRequest, form: AnswerMethod | None, natives: list[NativeTool], of_tools: str
     ) -> ModelRequestParameters:
         system = without_surrogates(request.system)
         instructions = [InstructionPart(content=each) for each in (system, of_tools) if each]

@@ -189,7 +189,7 @@ class Chunks:
         self._source = source
         self._model = model
         self._usage: JSONObject = {}
-        self._calls: list[_Call] = []
+        self._calls: list[_PartialCall] = []
         self._has_content = False
 
     async def close(self) -> None:
@@ -262,7 +262,7 @@ class Chunks:
             function.name = call.take_name(name)
             function.arguments = call.take_arguments(arguments)
 
-    def _call(self, index: object, id: str, name: str, arguments: str | None) -> "_Call":
+    def _call(self, index: object, id: str, name: str, arguments: str | None) -> "_PartialCall":
         """Return the call that this piece belongs to, which it can begin."""
         for call in reversed(self._calls):
             if (index is None or call.index == index) and (not id or call.id == id):
@@ -271,12 +271,12 @@ class Chunks:
         else:
             latest = next((each for each in reversed(self._calls) if index in (None, each.index)), None)
         if latest is None or latest.is_ended_by(index, id, name, arguments):
-            latest = _Call(len(self._calls), index)
+            latest = _PartialCall(len(self._calls), index)
             self._calls.append(latest)
         return latest
 
 
-class _Call:
+class _PartialCall:
     """One call of an answer, as far as it has arrived. `index` is the server's number of it."""
 
     def __init__(self, number: int, index: object) -> None:

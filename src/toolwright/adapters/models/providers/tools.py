@@ -269,7 +269,7 @@ def strictness(model: Model) -> bool | None:
     return False if fitted is not None and issubclass(fitted, OpenAIJsonSchemaTransformer) else None
 
 
-class AnswerForm(Value, gc=True):
+class AnswerMethod(Value, gc=True):
     """Method by which a model is asked for an answer.
 
     - `native`: the provider's own structured output.
@@ -287,7 +287,7 @@ class AnswerForm(Value, gc=True):
     tool: FinalTool | None = None
 
 
-def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
+def answer_form(model: Model, answer: AnswerSchema) -> AnswerMethod:
     """Return the best form that the model supports for the answer."""
     if model.profile.get("supports_json_schema_output", False) and _is_object(answer):
         form = _native_form(model, answer)
@@ -296,22 +296,22 @@ def answer_form(model: Model, answer: AnswerSchema) -> AnswerForm:
     return final_tool_form(model, answer)
 
 
-def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerForm:
+def final_tool_form(model: Model, answer: AnswerSchema) -> AnswerMethod:
     """Return the form with a final tool.
 
     It is for models that have no structured output for the schema, or not together with tools.
     """
     if not model.profile.get("supports_tools", True):
         return prompted_form(model, answer)
-    return AnswerForm(mode="text", tool=FinalTool(schema_for(model, answer.schema), strictness(model)))
+    return AnswerMethod(mode="text", tool=FinalTool(schema_for(model, answer.schema), strictness(model)))
 
 
-def prompted_form(model: Model, answer: AnswerSchema) -> AnswerForm:
+def prompted_form(model: Model, answer: AnswerSchema) -> AnswerMethod:
     """Return the form with instructions, for models without any other method."""
     if not _is_object(answer):  # JSON modes are for objects
         instruction = f"{_ANY_JSON}\n\n{dumps_unescaped(answer.schema)}"
-        return AnswerForm(mode="text", instructions=(InstructionPart(content=instruction),))
-    return AnswerForm(mode="prompted", output=_output(answer, answer.schema, strictness(model)))
+        return AnswerMethod(mode="text", instructions=(InstructionPart(content=instruction),))
+    return AnswerMethod(mode="prompted", output=_output(answer, answer.schema, strictness(model)))
 
 
 def is_native_beside_tools(model: Model) -> bool:
@@ -321,7 +321,7 @@ def is_native_beside_tools(model: Model) -> bool:
     )
 
 
-async def read_final(response: NativeResponse, form: AnswerForm | None) -> NativeResponse:
+async def read_final(response: NativeResponse, form: AnswerMethod | None) -> NativeResponse:
     """Return the provider's response with a call of the final tool as its text."""
     if form is None or form.tool is None:
         return response
@@ -329,7 +329,7 @@ async def read_final(response: NativeResponse, form: AnswerForm | None) -> Nativ
     return await in_thread_if_large(written, form.tool.read, response)
 
 
-async def read_answer(response: ModelResponse, form: AnswerForm | None) -> ModelResponse:
+async def read_answer(response: ModelResponse, form: AnswerMethod | None) -> ModelResponse:
     """Return the response with its text converted back to the schema, without the nulls of the strict form.
 
     Invalid JSON and the provider's own form of the answer (`native`) are unchanged.
@@ -353,20 +353,20 @@ def _is_object(answer: AnswerSchema) -> bool:
     return answer.schema.get("type") == "object"
 
 
-def _native_form(model: Model, answer: AnswerSchema) -> AnswerForm | None:
+def _native_form(model: Model, answer: AnswerSchema) -> AnswerMethod | None:
     """Return the form for structured output, or None if the provider cannot express the schema."""
     if model.system in _CLOSED:
         try:
-            return AnswerForm(mode="native", output=_output(answer, anthropic_form(answer.schema), True))
+            return AnswerMethod(mode="native", output=_output(answer, anthropic_form(answer.schema), True))
         except DefinitionError:
             return None
     if not _is_strict(model):
-        return AnswerForm(mode="native", output=_output(answer, answer.schema, strictness(model)))
+        return AnswerMethod(mode="native", output=_output(answer, answer.schema, strictness(model)))
     try:
         output = _output(answer, openai_form(answer.schema), True)
     except DefinitionError:
-        return AnswerForm(mode="native", output=_output(answer, schema_for(model, answer.schema), False))
-    return AnswerForm(mode="native", output=output, strict=answer.schema)
+        return AnswerMethod(mode="native", output=_output(answer, schema_for(model, answer.schema), False))
+    return AnswerMethod(mode="native", output=output, strict=answer.schema)
 
 
 def _is_strict(model: Model) -> bool:
@@ -375,7 +375,7 @@ def _is_strict(model: Model) -> bool:
     return speaks_openai and model.profile.get("openai_supports_strict_tool_definition", True)
 
 
-def _is_sendable(model: Model, form: AnswerForm) -> bool:
+def _is_sendable(model: Model, form: AnswerMethod) -> bool:
     """Return whether pydantic-ai, which knows some limits of providers, would send the form."""
     parameters = ModelRequestParameters(output_mode=form.mode, output_object=form.output)
     try:

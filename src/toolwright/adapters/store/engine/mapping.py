@@ -37,7 +37,7 @@ ADVICE = "Run `toolwright doctor`, which names all broken rows."
 UNREADABLE = (*MISSHAPEN, RecursionError, OverflowError)
 
 
-class Reader(Generic[T]):
+class RowReader(Generic[T]):
     """Converts rows with these columns to values."""
 
     def __init__(
@@ -99,7 +99,7 @@ class RowWriter(Protocol[V]):
     def __call__(self, value: V, /, **given: Param) -> Params: ...
 
 
-class Mapping(Reader[T]):
+class Mapping(RowReader[T]):
     """A reader that also converts values to rows.
 
     `names` maps columns to fields with a different name. `derived` are columns computed from the value. All fields
@@ -272,7 +272,7 @@ class Mapping(Reader[T]):
         return f"{field}={absent!r} if {lies} is None else {expression}"
 
 
-def plain(table: Table) -> Reader[Row]:
+def plain(table: Table) -> RowReader[Row]:
     """Return the reader of a table whose rows are validated but not converted to values."""
     validator = Columns(tuple(table.columns))
 
@@ -281,7 +281,7 @@ def plain(table: Table) -> Reader[Row]:
         validator.check_values(row)
         return row
 
-    return Reader(table, read)
+    return RowReader(table, read)
 
 
 def _compiled(text: Sequence[str], space: dict[str, object]) -> object:

@@ -11,7 +11,7 @@ from toolwright.core.agents.config import AgentHead, AgentRevision, ConfiguredAg
 from toolwright.core.agents.memory import Block, BlockLink, Passage, PassageRow, PlacedVector, Query, is_match
 from toolwright.core.journal.reads import ChildReads, Offer, SpaceReads
 from toolwright.core.journal.retention import DroppedBytes
-from toolwright.core.journal.rows import Among, PendingCalls
+from toolwright.core.journal.rows import Among, LateCalls
 from toolwright.core.spaces import Entity, Member
 from toolwright.core.threads.call import OPEN, Call
 from toolwright.core.threads.inbox import InboxEvent
@@ -52,7 +52,7 @@ class MemoryAgents:
         gone = {key[0] for key in self._rows.of(AgentRevision).rows} - {
             key[0] for key in self._rows.of(AgentHead).rows
         }
-        found = [self._rows.perform(PendingCalls(agent_id=agent_id)) for agent_id in gone]
+        found = [self._rows.perform(LateCalls(agent_id=agent_id)) for agent_id in gone]
         return sorted({call.thread_id for calls in found for call in calls})[:limit]
 
     async def keepers_of_agent(self, agent_id: str, *, limit: int = 1_000) -> Sequence[str]:

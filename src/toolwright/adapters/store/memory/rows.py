@@ -26,12 +26,12 @@ from toolwright.core.journal.rows import (
     Find,
     Guard,
     GuardFailed,
+    LateCalls,
     Lock,
     Move,
     Not,
     OneOf,
     Operation,
-    PendingCalls,
     Publish,
     Put,
     Rule,
@@ -250,7 +250,7 @@ class MemoryRows:
             Sweep: self._sweep,
             Publish: self._publish,
             Descendants: lambda operation: self.descendants(operation.thread_id),
-            PendingCalls: self._pending_calls,
+            LateCalls: self._pending_calls,
             Lock: _nothing,
             Swept: _nothing,
         }
@@ -420,7 +420,7 @@ class MemoryRows:
             row = changed(row, embedder=vector.embedder, floats=vector.floats)
         return self._add(Add(record=row))
 
-    def _pending_calls(self, wanted: PendingCalls) -> list[Call]:
+    def _pending_calls(self, wanted: LateCalls) -> list[Call]:
         threads, calls = self.of(Thread).rows.values(), self.of(Call)
         if wanted.agent_id is not None:
             ids = [row.id for row in threads if row.answering == wanted.agent_id]

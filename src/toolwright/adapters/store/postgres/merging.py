@@ -133,7 +133,7 @@ def _followed_by(parts: tuple[tuple[str, int], ...], last: str) -> str:
     return f"WITH {_ctes(parts)} {_shifted(last, places)}" if parts else last
 
 
-class _Part(NamedTuple):
+class _OpKey(NamedTuple):
     """One op in the cache key of a merged statement's text."""
 
     sql: str
@@ -144,10 +144,10 @@ class _Part(NamedTuple):
     given: _Given
 
 
-def _part(op: Op) -> _Part:
+def _part(op: Op) -> _OpKey:
     given = tuple(op.given.items()) if op.given is not None else ()
     statement = op.statement
-    return _Part(
+    return _OpKey(
         statement.sql, statement.order, 1 + len(op.more or ()), statement.returns, op.guard is not None, given
     )
 
@@ -158,7 +158,7 @@ def _value_indexes(order: tuple[str, ...], given: Container[str] | None) -> list
 
 
 @lru_cache(maxsize=512)
-def _at_once(parts: tuple[_Part, ...]) -> str:
+def _at_once(parts: tuple[_OpKey, ...]) -> str:
     texts: list[str] = []
     found: list[str] = []
     places = 2  # the token and the time
@@ -177,7 +177,7 @@ def _at_once(parts: tuple[_Part, ...]) -> str:
     return f"WITH {', '.join(texts)} {record}"
 
 
-def _placed(part: _Part, places: int) -> tuple[str, int]:
+def _placed(part: _OpKey, places: int) -> tuple[str, int]:
     """Return the part's text with parameters numbered after `places`, and the number of its parameters."""
     given = dict(part.given)
     kept = _value_indexes(part.order, given)

@@ -30,6 +30,7 @@ from toolwright.core.journal.rows import (
     Descendants,
     Find,
     If,
+    LateCalls,
     More,
     Move,
     NoneOf,
@@ -37,7 +38,6 @@ from toolwright.core.journal.rows import (
     Once,
     OneOf,
     Operation,
-    PendingCalls,
     Publish,
     Put,
     RowEffect,
@@ -183,7 +183,7 @@ def _abandon_calls(thread_id: str, unit: Unit, done: EffectResult) -> Rule[None]
 
 
 def _cancel_pending(thread_id: str, unit: Unit, done: EffectResult) -> Rule[None]:
-    calls = yield PendingCalls(thread_id=thread_id)
+    calls = yield LateCalls(thread_id=thread_id)
     yield from cancel_late_calls(calls, unit, done)
     done.shown += yield from shown(calls)
 

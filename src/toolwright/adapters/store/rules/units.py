@@ -43,13 +43,13 @@ from toolwright.core.journal.rows import (
     Find,
     GuardFailed,
     If,
+    LateCalls,
     More,
     Move,
     NoneOf,
     Not,
     Once,
     OneOf,
-    PendingCalls,
     Put,
     Rule,
     Sweep,
@@ -387,9 +387,9 @@ def _drop_agent(unit: units.DropAgent) -> Rule[UnitResult]:
     )
     yield Clear(kind=AgentHead, where={"id": agent_id}, guard="agent")
     done = EffectResult()
-    calls = yield PendingCalls(agent_id=agent_id)
+    calls = yield LateCalls(agent_id=agent_id)
     yield from lock_threads({call.thread_id for call in calls})
-    calls = yield PendingCalls(agent_id=agent_id)
+    calls = yield LateCalls(agent_id=agent_id)
     yield from cancel_late_calls(calls, unit, done)
     yield [wake(thread_id, unit.at) for thread_id in sorted({call.thread_id for call in calls})]
     edits = yield from shown(calls, unit.author)
@@ -408,7 +408,7 @@ def _cancel_orphans(unit: units.CancelOrphans) -> Rule[UnitResult]:
     yield from lock_threads(orphans)
     cancelled, edits = EffectResult(), list[Effect]()
     for thread_id in orphans:
-        calls = yield PendingCalls(thread_id=thread_id)
+        calls = yield LateCalls(thread_id=thread_id)
         yield from cancel_late_calls(calls, unit, cancelled)
         edits += yield from shown(calls)
     done = yield from perform(edits, unit)
@@ -447,7 +447,7 @@ def _drop_thread(unit: DropThread) -> Rule[UnitResult]:
     family = [unit.thread_id, *(yield Descendants(thread_id=unit.thread_id))]
     yield from lock_threads(family)
     yield top  # it can have been deleted while waiting for the locks
-    pending = PendingCalls(thread_id=unit.thread_id, family=True)
+    pending = LateCalls(thread_id=unit.thread_id, family=True)
     yield from _may_go(unit, family, (yield pending))
     for ids in chunks(family):
         asking = yield Clear(kind=VariablesRequest, where={"thread_id": OneOf(values=ids)}, returns=("id",))

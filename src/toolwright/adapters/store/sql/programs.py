@@ -28,9 +28,9 @@ from toolwright.core.journal.rows import (
     Archive,
     Batch,
     Descendants,
+    LateCalls,
     Lock,
     Operation,
-    PendingCalls,
     Publish,
     Put,
     Rule,
@@ -122,10 +122,10 @@ def _special(operation: Operation, sql: Statements) -> Generator[Ops, list[Row],
             return (yield Op(sql.retention.find_note, {"thread_id": note}))
         case Descendants(thread_id=thread_id):
             return [str(each) for (each,) in (yield Op(sql.children.below, {"thread_id": thread_id}))]
-        case PendingCalls(agent_id=None, thread_id=thread_id, family=family):
+        case LateCalls(agent_id=None, thread_id=thread_id, family=family):
             found = sql.children.pending_in_family if family else sql.children.pending_in
             return CALLS.readable((yield Op(found, {"thread_id": thread_id})))
-        case PendingCalls(agent_id=agent_id):
+        case LateCalls(agent_id=agent_id):
             return CALLS.readable((yield Op(sql.agents.pending_calls, {"agent_id": agent_id})))
         case Publish(events=events, token=token):
             return (yield from _publish(events, token, sql))

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from toolwright.adapters.store.engine.codecs import Row, UnreadableColumn
 from toolwright.adapters.store.engine.columns import blank, metadata
-from toolwright.adapters.store.engine.mapping import Reader, plain
+from toolwright.adapters.store.engine.mapping import RowReader, plain
 from toolwright.adapters.store.engine.program import (
     NOW,
     Compiler,
@@ -73,25 +73,25 @@ def _shown_call(row: Row) -> Call:
     return call
 
 
-SHOWN_CALLS = Reader(calls, _shown_call)
+SHOWN_CALLS = RowReader(calls, _shown_call)
 
 _BY_TABLE = {
     each.table: each for each in (*ROWS.values(), EVENTS, SPACE_EVENTS, SHOWN_CALLS, BLOCKS, AGENTS, PASSAGES)
 }
 _PLAIN = (passage_keepers, unnumbered_events, counters, commits, duties, dropped_threads)
-READERS: tuple[Reader[Any], ...] = (
+READERS: tuple[RowReader[Any], ...] = (
     *_BY_TABLE.values(),
     VECTORS,
     *map(plain, _PLAIN),
 )  # of each table's values
 
 
-def each_event(reader: Reader[Event], rows: Sequence[Row]) -> list[Event]:
+def each_event(reader: RowReader[Event], rows: Sequence[Row]) -> list[Event]:
     """Return all events in order. A broken one has blank fields and a payload that reports the error."""
     return [_event(reader, row) for row in rows]
 
 
-def _event(reader: Reader[Event], row: Row) -> Event:
+def _event(reader: RowReader[Event], row: Row) -> Event:
     columns, errors = list(reader.table.columns), list[str]()
     while True:
         try:

@@ -62,7 +62,7 @@ class FileContent(Value):
     content: bytes
 
 
-class Part(Value):
+class FormPart(Value):
     """A part of a `multipart/form-data` body; `file_name` is None unless it is a file."""
 
     name: str
@@ -79,7 +79,7 @@ class Body(Value):
 
     content: bytes = b""
     content_type: str = "application/json"
-    parts: tuple[Part, ...] | None = None
+    parts: tuple[FormPart, ...] | None = None
 
 
 Files: TypeAlias = Mapping[str, FileContent]
@@ -127,7 +127,7 @@ class BodyForm(Value):
             raise Unfillable("The body of the tool's request is a form, so it must be an object.")
         if self.kind == "urlencoded":
             return Body(content=_urlencoded(value, encodings).encode(), content_type=URLENCODED)
-        parts: list[Part] = []
+        parts: list[FormPart] = []
         for name, each in value.items():
             own = {path: files[path] for path in _paths(self.root, self._field(name), each)}
             parts += _parts(name, each, encodings.get(name), own)
@@ -203,22 +203,22 @@ def _urlencoded(fields: JSONObject, encodings: Encodings) -> str:
     return "&".join(f"{name}={text}" for name, text in pairs)
 
 
-def _parts(name: str, value: JSON, encoding: Encoding | None, files: Files) -> Iterable[Part]:
+def _parts(name: str, value: JSON, encoding: Encoding | None, files: Files) -> Iterable[FormPart]:
     if value is None:
         return
     if encoding is not None and encoding.style is not None:
         for key, text in styled_pairs(name, encoding.style, encoding.explodes, value, as_it_is):
-            yield Part(name=key, content=text.encode())
+            yield FormPart(name=key, content=text.encode())
         return
     for each in value if isinstance(value, list) else [value]:
         if each is not None:
             yield _part(name, each, None if encoding is None else encoding.content_type, files)
 
 
-def _part(name: str, value: JSON, content_type: str | None, files: Files) -> Part:
+def _part(name: str, value: JSON, content_type: str | None, files: Files) -> FormPart:
     if isinstance(value, str) and value in files:
         file = files[value]
-        return Part(
+        return FormPart(
             name=name,
             content=file.content,
             content_type=content_type or file.mime_type,
@@ -226,7 +226,7 @@ def _part(name: str, value: JSON, content_type: str | None, files: Files) -> Par
         )
     if isinstance(value, list | dict):
         content_type = content_type or "application/json"
-    return Part(name=name, content=scalar(value).encode(), content_type=content_type)
+    return FormPart(name=name, content=scalar(value).encode(), content_type=content_type)
 
 
 Fields: TypeAlias = dict[str, "Fields"]

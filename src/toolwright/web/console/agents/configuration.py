@@ -44,7 +44,7 @@ HOME_TOOLS: Mapping[HomeTools, str] = {
 MAX_EDITED: Final = 200_000  # characters: a page sends the whole text with each key press
 
 
-class PromptPreview:
+class PreviewPanel:
     """Preview of an agent's prompt, in its active space or in a selected one."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
@@ -165,7 +165,7 @@ class Servers:
         await self._visit.act(go(), "Accepted.")
 
 
-class Configuration:
+class ConfigurationView:
     """View of an agent's configuration."""
 
     def __init__(self, visit: Visit, agent: Agent) -> None:

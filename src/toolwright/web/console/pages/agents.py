@@ -16,8 +16,8 @@ from toolwright.core.threads.inbox import InboxEvent, InboxStatus
 from toolwright.core.value import Value
 from toolwright.runtime.agents.agents import AgentView
 from toolwright.web.console.agents.configuration import (
-    Configuration,
-    PromptPreview,
+    ConfigurationView,
+    PreviewPanel,
     Servers,
     StoredConfiguration,
     check_allowed,
@@ -141,7 +141,7 @@ async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
         await _owners(visit, agent, tab, user_id)
     match tab:
         case "prompt":
-            await PromptPreview(visit, agent, user_id).draw()
+            await PreviewPanel(visit, agent, user_id).draw()
         case "memory":
             await BlockList(visit, agent, user_id).draw()
             await PassageList(visit, agent, user_id).draw()
@@ -156,7 +156,7 @@ async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
             if view.config is None:
                 hint = "The app declares this agent: change it in the app's code."
                 plain_text(hint, "p", "quiet small under")
-            await Configuration(visit, agent).draw()
+            await ConfigurationView(visit, agent).draw()
             Servers(visit, agent).draw()
             if view.config is not None:
                 await StoredConfiguration(visit, view).draw()
@@ -253,7 +253,7 @@ async def draw_list(visit: Visit) -> None:
     await _Agents(visit).draw()
 
 
-class _Row(Value):
+class _AgentRow(Value):
     view: AgentView
     model: str = ""
     tools: int = 0
@@ -276,7 +276,7 @@ class _Agents:
         self._list = Listing(self._visit, self._read, _show, empty=self._none)
         await self._list.show()
 
-    async def _read(self, limit: int, offset: int) -> Sequence[_Row]:
+    async def _read(self, limit: int, offset: int) -> Sequence[_AgentRow]:
         if not self._filter:
             return await self._rows(await self._visit.runtime.agents.show_all(limit, offset))
         every = await self._visit.runtime.agents.show_all(MAX_SEARCHED)
@@ -285,15 +285,15 @@ class _Agents:
         ]
         return await self._rows(fitting[offset : offset + limit])
 
-    async def _rows(self, agents: Sequence[AgentView]) -> Sequence[_Row]:
+    async def _rows(self, agents: Sequence[AgentView]) -> Sequence[_AgentRow]:
         return [await self._row(each) for each in agents]
 
-    async def _row(self, view: AgentView) -> _Row:
+    async def _row(self, view: AgentView) -> _AgentRow:
         active = await self._visit.runtime.agents.usable(view.agent.id)
         if active is None:
-            return _Row(view=view, fits=False)
+            return _AgentRow(view=view, fits=False)
         names = {tool.name for side in active.sides.values() for tool in side.tools}
-        return _Row(view=view, model=model_name(active.model), tools=len(names))
+        return _AgentRow(view=view, model=model_name(active.model), tools=len(names))
 
     async def _narrow(self, text: str | None) -> None:
         self._filter = (text or "").strip().casefold()
@@ -317,7 +317,7 @@ class _Agents:
         fill_in(self._visit, "New agent", _NEW, submit, done="The agent was created.", hint=hint)
 
 
-def _show(row: _Row) -> None:
+def _show(row: _AgentRow) -> None:
     agent = row.view.agent
     with box("li", "item"), box("div", "fill"):
         with box("div", "row"):

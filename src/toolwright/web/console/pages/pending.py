@@ -39,7 +39,7 @@ POLL_INTERVAL: Final = 2.0
 MAX_OVER: Final = 25  # answered calls that the view still shows
 
 
-class Request(Value):
+class WaitingRequest(Value):
     """An open request for values of a run."""
 
     thread_id: str
@@ -47,16 +47,16 @@ class Request(Value):
     request: RequestStatus
 
 
-async def open_requests(visit: Visit) -> Sequence[Request]:
+async def open_requests(visit: Visit) -> Sequence[WaitingRequest]:
     """Return the requests of suspended runs, oldest first. For a person: in their threads."""
-    requests: list[Request] = []
+    requests: list[WaitingRequest] = []
     for run in reversed(await _parked(visit)):
         request_id = (run.waiting or {}).get("requestId")
         if isinstance(request_id, str) and len(requests) < MAX_LISTED:
             with suppress(NotFound):  # just answered
                 await visit.permits.request(visit.caller, run.thread_id, request_id)
                 request = await visit.runtime.requests.get(run.thread_id, request_id)
-                requests.append(Request(thread_id=run.thread_id, run=run, request=request))
+                requests.append(WaitingRequest(thread_id=run.thread_id, run=run, request=request))
     return requests
 
 
@@ -83,14 +83,14 @@ class Filter(Value):
     space_id: str | None = None
 
 
-class Page(Value):
+class CallPage(Value):
     """A page of waiting calls. `next` is the first row of the next page, or None at the end."""
 
     calls: Sequence[Call]
     next: int | None = None
 
 
-async def read_page(visit: Visit, selection: Filter, first: int = 0, most: int = PAGE) -> Page:
+async def read_page(visit: Visit, selection: Filter, first: int = 0, most: int = PAGE) -> CallPage:
     """Return a page of waiting calls, oldest first, from the row `first` on."""
     calls: list[Call] = []
     place = first
@@ -108,10 +108,10 @@ async def read_page(visit: Visit, selection: Filter, first: int = 0, most: int =
             if waits_for_somebody(row):
                 calls.append(row)
                 if len(calls) == most:
-                    return Page(calls=calls, next=place)
+                    return CallPage(calls=calls, next=place)
         if len(rows) < _READ and not ended_early(rows):
-            return Page(calls=calls)
-    return Page(calls=calls, next=place)
+            return CallPage(calls=calls)
+    return CallPage(calls=calls, next=place)
 
 
 async def count_calls(visit: Visit) -> int:
@@ -325,7 +325,7 @@ class _Pending:
             _, form = self._requests[request_id]
             await form.refresh()
 
-    def _draw_request(self, request: Request) -> tuple[Element, VariablesForm]:
+    def _draw_request(self, request: WaitingRequest) -> tuple[Element, VariablesForm]:
         with self._values, box("div", "pending") as element:
             with box("div", "row quiet small"):
                 when(request.run.created_at)

@@ -13,7 +13,7 @@ from toolwright.runtime.spaces.entities import MAX_EXTERNAL_ID
 from toolwright.web.console.browsing import Listing, check_service
 from toolwright.web.console.dialogs import cancel, confirm, fill_in, opened
 from toolwright.web.console.room.people import people_of
-from toolwright.web.console.sign_in import Field, entry_form
+from toolwright.web.console.sign_in import SignInField, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, heading, icon_action, nothing, plain_text, when
 
@@ -31,9 +31,9 @@ _PERSON: JSONObject = {
     },
 }
 _FIELDS: Final = (
-    Field(name="name", label="Name of the variable"),
-    Field(name="type", label="Type", choices=("secret", "text")),
-    Field(name="value", label="Value", secret=True),
+    SignInField(name="name", label="Name of the variable"),
+    SignInField(name="type", label="Type", choices=("secret", "text")),
+    SignInField(name="value", label="Value", secret=True),
 )
 
 

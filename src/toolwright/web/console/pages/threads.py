@@ -29,7 +29,7 @@ from toolwright.web.console.runs.facts import (
 )
 from toolwright.web.console.runs.head import retry
 from toolwright.web.console.runs.writing import StreamedAnswer
-from toolwright.web.console.threads.conversation import Composer, Conversation, Names, draw_prompt
+from toolwright.web.console.threads.conversation import Composer, Conversation, ParticipantNames, draw_prompt
 from toolwright.web.console.threads.files import ThreadValues, draw_files_of
 from toolwright.web.console.threads.head import (
     FamilyTree,
@@ -70,10 +70,10 @@ async def draw_thread(visit: Visit, thread_id: str) -> None:
         case "prompt":
             await draw_prompt(visit, thread)
         case _:
-            await ThreadView(visit, thread, head).draw()
+            await LiveThread(visit, thread, head).draw()
 
 
-class ThreadView:
+class LiveThread:
     """The live conversation and the field for a new message."""
 
     def __init__(self, visit: Visit, thread: Thread, head: ThreadHead) -> None:
@@ -87,7 +87,7 @@ class ThreadView:
     async def draw(self) -> None:
         """Render the page, and keep it up to date."""
         user = "You" if self._thread.user_id in self._visit.caller.user_ids else "User"
-        names = Names(user=user, agent=await agent_name(self._visit, self._thread.answering))
+        names = ParticipantNames(user=user, agent=await agent_name(self._visit, self._thread.answering))
         with self._place:
             self._summary = ThreadSummary(self._visit, self._thread.id)
             self._conversation = Conversation(self._visit, self._thread.id, names)

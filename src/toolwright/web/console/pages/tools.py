@@ -82,7 +82,7 @@ async def draw_list(visit: Visit) -> None:
     await _Tools(visit).draw()
 
 
-class _Row(Value, gc=True):
+class _ToolRow(Value, gc=True):
     tool: Tool
     agent: Agent | None
     begins: bool = False  # per group
@@ -117,13 +117,13 @@ class _Tools:
             rows += [(tool, each) for tool in agent_tools.values()]
         return rows
 
-    async def _read(self, limit: int, offset: int) -> Sequence[_Row]:
+    async def _read(self, limit: int, offset: int) -> Sequence[_ToolRow]:
         fitting = [
             each for each in self._rows if self._filter in f"{each[0].name} {each[0].description}".casefold()
         ]
         page = fitting[offset : offset + limit]
         return [
-            _Row(tool=tool, agent=agent, begins=n == 0 or page[n - 1][1] is not agent)
+            _ToolRow(tool=tool, agent=agent, begins=n == 0 or page[n - 1][1] is not agent)
             for n, (tool, agent) in enumerate(page)
         ]
 
@@ -138,7 +138,7 @@ class _Tools:
             nothing("No tools yet", "Declare one in the app: tw.App(tools=[…]).")
 
 
-def _show(row: _Row) -> None:
+def _show(row: _ToolRow) -> None:
     agent = row.agent
     if row.begins:
         with box("li", "item group"):

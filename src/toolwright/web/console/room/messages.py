@@ -84,7 +84,7 @@ class MessageActions:
 
 
 @dataclass(slots=True)
-class _Row:
+class _MessageRow:
     """A message on the page and its changing parts."""
 
     message: RoomMessage
@@ -101,7 +101,7 @@ class MessageList:
     actions: MessageActions
     space_id: str
     is_cut: bool = False  # whether the newest messages are no longer drawn
-    _rows: dict[str, _Row] = field(default_factory=dict[str, _Row])
+    _rows: dict[str, _MessageRow] = field(default_factory=dict[str, _MessageRow])
     _list: Element = field(init=False)
     _names: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -193,10 +193,10 @@ class MessageList:
         row.message = replace(row.message, reactions=[*others, (emoji, entity_id)] if is_set else others)
         row.frame.props["message"] = self._frame(row.message)
 
-    def _new_row(self, message: RoomMessage) -> _Row:
+    def _new_row(self, message: RoomMessage) -> _MessageRow:
         with self._list:
             frame = MessageFrame(self._frame(message))
-        row = _Row(message, frame)
+        row = _MessageRow(message, frame)
         actions = self.actions
         frame.on_react(lambda emoji: actions.react(row.message, emoji))
         frame.on("reply", lambda: actions.reply(row.message))
@@ -205,7 +205,7 @@ class MessageList:
         frame.on("erase", lambda: actions.erase(row.message))
         return row
 
-    async def _draw_body(self, row: _Row) -> None:
+    async def _draw_body(self, row: _MessageRow) -> None:
         message = row.message
         if message.call is None:
             if row.prose is None:

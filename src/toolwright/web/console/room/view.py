@@ -40,7 +40,7 @@ STILL = 3.0  # seconds without a key after which a person counts as not typing
 PAGE: Final = 50  # messages read at once
 
 
-class Composer:
+class SpaceComposer:
     """Input field of a space. `say` sends a text, optionally as a reply; `edit` replaces the text of a message."""
 
     def __init__(
@@ -163,7 +163,7 @@ class Room:
             self._empty = box()
             self._typing = plain_text("", "div", "typing")
             self._typing.props["aria-live"] = "polite"
-            self._composer = Composer(visit, self._post, self._edit)
+            self._composer = SpaceComposer(visit, self._post, self._edit)
 
     async def draw(self) -> None:
         """Render the space, and keep it up to date."""

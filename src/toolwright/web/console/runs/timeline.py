@@ -298,7 +298,7 @@ class Timeline:
             stages = [
                 self._course.stage(each, [call for call in calls if call.step == each]) for each in numbers
             ]
-        turns = Turns()
+        turns = DrawingPauses()
         for stage in stages:
             with self._list:
                 self._views[stage.number] = view = StageView(self._visit, self._course)
@@ -349,7 +349,7 @@ class StageView:
     async def draw(self, stage: Stage) -> None:
         """Render the whole step."""
         self.draw_head(stage)
-        turns = Turns()
+        turns = DrawingPauses()
         for call in stage.calls:
             await self._put(call)
             await turns.give()
@@ -422,7 +422,7 @@ def _draw_message(visit: Visit, thread_id: str, message: Message) -> None:
         draw_files(thread_id, message.attachments)
 
 
-class Turns:
+class DrawingPauses:
     """Lets other tasks run during long drawing, often enough for them and rarely enough to draw quickly."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from toolwright.web.console.browsing import check_service, draw_reasoning
 from toolwright.web.console.dialogs import MAX_TEXT, message_field
 from toolwright.web.console.runs.calls import CallLine, draw_files, line_of
 from toolwright.web.console.runs.facts import run_link
-from toolwright.web.console.runs.timeline import CallFold, Turns
+from toolwright.web.console.runs.timeline import CallFold, DrawingPauses
 from toolwright.web.console.visit import Visit, complain
 from toolwright.web.console.widgets import (
     MAX_SHOWN,
@@ -168,7 +168,7 @@ def _attachment(file: _File) -> Attachment:
 
 
 @dataclass(slots=True, kw_only=True)
-class Names:
+class ParticipantNames:
     """Display names of the participants of a thread."""
 
     user: str
@@ -178,7 +178,7 @@ class Names:
 class Conversation:
     """Messages on the page, newest last. A tool's answer is drawn with its call."""
 
-    def __init__(self, visit: Visit, thread_id: str, names: Names) -> None:
+    def __init__(self, visit: Visit, thread_id: str, names: ParticipantNames) -> None:
         self._visit = visit
         self._thread_id = thread_id
         self._names = names
@@ -291,7 +291,7 @@ class Conversation:
         """Render messages after all others, or from that position on."""
         answers = {each.call_id: each for each in messages if each.role == "tool"}
         answers |= {call_id: answer for call_id, (answer, _) in self._alone.items()}
-        turns = Turns()
+        turns = DrawingPauses()
         for message in messages:
             fold = self._folds.get(message.call_id or "")
             read = self._unread.pop(message.id, None)

@@ -15,7 +15,7 @@ from toolwright.core.text import brief
 from toolwright.core.threads.thread import Thread
 from toolwright.web.console.runs.calls import MAX_PREVIEW
 from toolwright.web.console.runs.facts import file_link, joined, page_of, pager, thread_path
-from toolwright.web.console.sign_in import Field, entry_form
+from toolwright.web.console.sign_in import SignInField, entry_form
 from toolwright.web.console.visit import Visit
 from toolwright.web.console.widgets import action, badge, box, code, file_url, nothing, plain_text, size, when
 from toolwright.web.routes.threads import INLINE_TYPES
@@ -52,8 +52,8 @@ class ThreadValues:
                 "quiet",
             )
             fields = [
-                Field(name="name", label="Name", hint=hint),
-                Field(name="value", label="Value", secret=True),
+                SignInField(name="name", label="Name", hint=hint),
+                SignInField(name="value", label="Value", secret=True),
             ]
             entry_form(fields, "Set value", self._set)
 

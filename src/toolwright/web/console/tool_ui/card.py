@@ -29,7 +29,7 @@ from toolwright.web.console.tool_ui.parts import (
     is_open,
 )
 from toolwright.web.console.tool_ui.showing import (
-    CallProgress,
+    ShownProgress,
     draw_answer,
     draw_bar,
     draw_file,
@@ -201,7 +201,7 @@ class CallCard:
             return
         ours = cast("Draw", component)  # checked above
         progress = read_progress(call) if call.progress is not None and call.status == "running" else None
-        if isinstance(progress, CallProgress) and ours is not SHIPPED["progress"]:
+        if isinstance(progress, ShownProgress) and ours is not SHIPPED["progress"]:
             draw_bar(progress)
         await ours(self._visit, facts, self.submit)
         if ours not in ASKING and is_open(call):

@@ -95,7 +95,7 @@ def read_result(entered: str) -> JSON:
         return entered
 
 
-class Table(Value):
+class ShownTable(Value):
     """A table. `columns` are keys and titles; the rows are unchanged."""
 
     columns: Sequence[tuple[str, str]]
@@ -128,7 +128,7 @@ async def draw_table(visit: Visit, facts: CallFacts, submit: Submit) -> None:
         plain_text(call.error or "The tool failed.", "div", "error")
 
 
-def read_table(described: JSON) -> Table | None:
+def read_table(described: JSON) -> ShownTable | None:
     """Return the table in `{columns, rows}` or in a list of objects or lists, or None."""
     if isinstance(described, dict):
         rows = described.get("rows")
@@ -141,7 +141,7 @@ def read_table(described: JSON) -> Table | None:
     return None
 
 
-def _table(declared: JSON, rows: list[JSON]) -> Table | None:
+def _table(declared: JSON, rows: list[JSON]) -> ShownTable | None:
     columns = (
         [_column(at, each) for at, each in enumerate(declared[:MAX_COLUMNS])]
         if isinstance(declared, list)
@@ -154,7 +154,7 @@ def _table(declared: JSON, rows: list[JSON]) -> Table | None:
     if not columns:
         width = max((len(each) for each in rows[:_LOOKED_AT] if isinstance(each, list)), default=0)
         columns = [(str(at), "") for at in range(min(width, MAX_COLUMNS))]
-    return Table(columns=columns, rows=rows) if columns else None
+    return ShownTable(columns=columns, rows=rows) if columns else None
 
 
 def _column(at: int, described: JSON) -> tuple[str, str]:
@@ -175,7 +175,7 @@ def _text(cell: JSON) -> str:
 class _Paged:
     """A table on the page, with its current page of rows."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: ShownTable) -> None:
         self._table = table
         self._page = max(1, min(PAGE, MAX_CELLS // len(table.columns)))
         self._first = 0
@@ -292,7 +292,7 @@ def _picture(url: str, alt: str) -> None:
     picture.props["src"], picture.props["alt"], picture.props["loading"] = url, alt, "lazy"
 
 
-class CallProgress(Value):
+class ShownProgress(Value):
     """Progress of a call: `share` is from 0 to 1, or None if unknown."""
 
     share: float | None
@@ -311,7 +311,7 @@ async def draw_progress(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     await outcome(call)
 
 
-def draw_bar(progress: CallProgress) -> None:
+def draw_bar(progress: ShownProgress) -> None:
     """Render a progress bar with its text."""
     with box("div", "stack"):
         if progress.text:
@@ -326,7 +326,7 @@ def draw_bar(progress: CallProgress) -> None:
         plain_text(progress.label, "div", "quiet small")
 
 
-def read_progress(call: ShownCall) -> CallProgress | None:
+def read_progress(call: ShownCall) -> ShownProgress | None:
     """Return the call's progress, or None if it reports none."""
     if call.progress is not None:
         done, total, text = call.progress
@@ -341,14 +341,14 @@ def read_progress(call: ShownCall) -> CallProgress | None:
     return _progress(done, total, text_of(call.args, *_TEXT) or "")
 
 
-def _progress(done: float, total: float | None, text: str) -> CallProgress:
+def _progress(done: float, total: float | None, text: str) -> ShownProgress:
     if total is None and 0 <= done <= 1:
         total = 1.0
     if total is None or total <= 0:
-        return CallProgress(share=None, label=f"{done:g}", text=text)
+        return ShownProgress(share=None, label=f"{done:g}", text=text)
     share = min(max(done / total, 0.0), 1.0)
     amount = f"{share:.0%}" if total in (1.0, 100.0) else f"{done:g} of {total:g}"
-    return CallProgress(share=share, label=amount, text=text)
+    return ShownProgress(share=share, label=amount, text=text)
 
 
 def _number(number: JSON) -> float | None:
