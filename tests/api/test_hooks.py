@@ -87,5 +87,9 @@ async def test_who_has_asked_for_a_call_cannot_give_the_approval_that_a_hook_req
     async with town(model=model, tools=[outside], agent_options={"hooks": [guard]}) as made:
         path = f"/api/runs/{made.ids['run_id']}/tool-results"
         body = {"callId": made.ids["call_id"], "result": {"approved": False}}
+        waiting = (await made.api.client.get(f"/api/calls/{made.ids['call_id']}", headers=SERVICE)).json()[
+            "call"
+        ]
+        assert waiting["approvalTerms"]["why"] == "Look first."
         assert (await made.api.client.post(path, json=body, headers=ADA)).status_code == 403
         assert (await made.api.client.post(path, json=body, headers=SERVICE)).status_code == 200

@@ -21,6 +21,9 @@ FINANCE = tw.Approval(by=["role:finance", "user-eve"], not_by="requester")
 PEOPLE = ("ada", "bob", "eve")
 
 
+OTHER = "This call requires another person's approval."
+
+
 def paying(requirement: Requirement = SEPARATE, **options: Any) -> tw.Tool:
     @tw.tool(name="pay", requires_approval=requirement, visible=True, **options)
     async def pay() -> str:
@@ -93,23 +96,23 @@ async def test_in_a_space_everyone_but_the_person_who_asked_may_approve() -> Non
 
 
 @pytest.mark.parametrize(
-    ("who", "status"),
+    ("who", "error"),
     [
-        (headers("ada", "finance"), 403),  # she has asked for it
-        (headers("bob"), 403),
-        (headers("bob", "sales"), 403),
-        (person("user-bob", roles="finance"), 200),
-        (person("user-bob", role=["finance"]), 403),  # another claim
-        (headers("bob", "sales", "finance"), 200),
-        (headers("eve"), 200),
-        (SERVICE, 403),
+        (headers("ada", "finance"), "Your message began this run, so another person must approve this call."),
+        (headers("bob"), OTHER),
+        (headers("bob", "sales"), OTHER),
+        (person("user-bob", roles="finance"), None),
+        (person("user-bob", role=["finance"]), OTHER),  # another claim
+        (headers("bob", "sales", "finance"), None),
+        (headers("eve"), None),
+        (SERVICE, "This call requires a person's approval."),
     ],
 )
-async def test_people_of_a_role_may_approve(who: dict[str, str], status: int) -> None:
+async def test_people_of_a_role_may_approve(who: dict[str, str], error: str | None) -> None:
     async with crowd(tw.App(agents=[clerk(paying(FINANCE))]), people=PEOPLE) as made:
         call = await asked(made, await spoken(made, "ada"))
         assert call["approvalTerms"]["by"] == ["role:finance", "user-eve"]
-        await approve(made, call, who, status)
+        assert await approve(made, call, who, 200 if error is None else 403) == str(error)
 
 
 async def test_an_external_id_that_looks_like_a_role_has_no_role() -> None:

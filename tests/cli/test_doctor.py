@@ -85,6 +85,20 @@ def test_all_is_well_with_an_app_a_database_a_key_and_a_model(shell: Shell) -> N
     assert found["app"][1] == "app:app, agents: helper"
 
 
+def test_the_model_of_a_judge_is_checked_too(empty: Shell) -> None:
+    empty.env |= {"TOOLWRIGHT_MODEL": "openai:gpt-6.1-terra", "OPENAI_API_KEY": "sk-test"}
+    (empty.folder / "app.py").write_text(
+        """import toolwright as tw
+
+hook = tw.hooks.Judge("nope:small", "Be careful.")
+app = tw.App(agents=[tw.Agent("helper", instructions="Help.", hooks=[hook])])
+"""
+    )
+    code, found = findings(empty)
+    assert (code, found["model"][0]) == (1, "broken")
+    assert "nope" in found["model"][1]
+
+
 def test_tools_that_a_model_is_not_offered_are_named(empty: Shell) -> None:
     empty.env |= {"TOOLWRIGHT_MODEL": "openai:gpt-6.1-terra", "OPENAI_API_KEY": "sk-test"}
     (empty.folder / "app.py").write_text(

@@ -235,6 +235,27 @@ def test_an_error_is_one_sentence_that_names_the_message(messages: object, messa
     assert caught.value.details[0]["path"] in message
 
 
+@pytest.mark.parametrize(
+    ("form", "message", "error"),
+    [
+        ("anthropic", calling("a"), "messages.0 must have content."),
+        (
+            "anthropic",
+            {"role": "assistant", "content": "Well", "tool_calls": [{"id": "a"}]},
+            "messages.0 has calls in the form of Chat Completions",
+        ),
+        ("openai", {"role": "user"}, "messages.0 must have content."),
+        ("openai", {"role": "assistant"}, "messages.0 must have content or tool_calls or "),
+    ],
+)
+def test_a_message_that_would_lose_its_content_in_a_form_is_refused(
+    form: str, message: JSON, error: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read_conversation([message], form)
+    assert caught.value.message.startswith(error)
+
+
 def test_an_unknown_form_is_refused_with_those_that_exist() -> None:
     with pytest.raises(
         InvalidRequest, match=r"format must be 'toolwright', .* or 'pydantic-ai', not 'gemini'\."

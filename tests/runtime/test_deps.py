@@ -426,8 +426,8 @@ def test_a_configuration_cannot_give_deps_to_an_agent_that_declares_none() -> No
         ({"id": "seven"}, "not a valid Customer: deps.id"),
         ({"id": 7, "notes": ["x" * MAX_DEPS]}, "more than 65536 bytes"),
         ({"id": 7, "notes": float("nan")}, "cannot be stored"),
-        ({"id": 7, "adress": {}}, "not a valid Customer: deps.adress: is not a known argument"),
-        ({"id": 7, "address": {"town": "Rome"}}, "deps.address.town: is not a known argument"),
+        ({"id": 7, "adress": {}}, "not a valid Customer: deps.adress: is not a known field"),
+        ({"id": 7, "address": {"town": "Rome"}}, "deps.address.town: is not a known field"),
         (Address(), "must be a Customer, not a value of the type Address"),
     ],
 )

@@ -331,6 +331,12 @@ def test_what_cannot_be_called_is_refused() -> None:
 
     with pytest.raises(DefinitionError, match="parameter 'other': it has no source"):
         tw.Agent("helper", instructions=many)
+    with pytest.raises(DefinitionError, match="parameter 'customer': it has no source"):
+        tw.Agent("helper", instructions=eval("lambda state, customer: customer"))  # without annotations
+    with pytest.raises(
+        DefinitionError, match="Tool 'look': available must be a function of the run's state, not 5"
+    ):
+        tw.tool(description="Look.", available=5)(look.handler)  # type: ignore[call-overload]  # input of a user
     with pytest.raises(DefinitionError, match="must return its value, not yield it"):
         tw.Agent("helper", instructions=yields)
     with pytest.raises(DefinitionError, match="Dynamic must be given a function of the run's state, not 3"):

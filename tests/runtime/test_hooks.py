@@ -410,13 +410,30 @@ async def test_a_call_waits_for_the_approval_that_a_hook_asks_for() -> None:
         [waiting] = await rt.calls.list(status=["waiting"])
         assert waiting.awaits_approval
         assert waiting.terms is not None
-        assert waiting.terms["by"] == "service"
+        assert (waiting.terms["by"], waiting.terms["why"]) == ("service", "over two.")
         [row] = await rt.runs.verdicts(run.id)
         assert rulings([row]) == [("guard", "before_call", "asked", "over two")]
         await rt.calls.submit(waiting.run_id, waiting.id, {"approved": True})
         assert (await rt.runs.wait(run.id)).output == "Done."
         assert len(asked) == 1
         assert len(await rt.runs.verdicts(run.id)) == 1
+
+
+async def test_who_approves_in_the_program_reads_why_a_hook_asks() -> None:
+    def asks(event: tw.BeforeCall) -> tw.Ask:
+        return tw.Ask(reason="it costs money")
+
+    seen: list[str | None] = []
+
+    def approve(waiting: tw.CallWaiting) -> bool:
+        seen.append(waiting.why)
+        return True
+
+    result = await tw.run(one_call(Guard(asks)), "Go", approve=approve)
+    assert (result.text, seen) == ("Done.", ["it costs money."])
+    async with tw.stream(one_call(Guard(asks)), "Go", approve=approve) as events:
+        told = [each.why async for each in events if isinstance(each, tw.CallWaiting)]
+    assert told == ["it costs money."]
 
 
 async def test_edited_arguments_are_judged_again_and_a_second_question_is_not_asked() -> None:
@@ -794,24 +811,54 @@ def test_invalid_hooks_and_verdicts_are_refused_where_they_are_written(make: Any
         make()
 
 
-def test_a_misspelt_method_of_a_hook_is_refused_with_the_nearest_one() -> None:
-    class Misspelt(tw.Hooks):
-        def before_cal(self, event: object) -> None: ...
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("before_cal", "before_call"),
+        ("befor_call", "before_call"),
+        ("beforeCall", "before_call"),
+        ("after_runs", "after_run"),
+        ("onerror", "on_error"),
+        ("time_out", "timeout"),
+        ("holdText", "hold_text"),
+    ],
+)
+def test_a_misspelt_method_or_attribute_of_a_hook_is_refused_with_the_nearest_one(
+    written: str, meant: str
+) -> None:
+    misspelt = type("Misspelt", (Polite,), {written: None})
+    with pytest.raises(DefinitionError, match=rf"has '{written}', which is .* Did you mean '{meant}'\?"):
+        tw.App(hooks=[misspelt()])
 
-    with pytest.raises(
-        DefinitionError, match=r"has 'before_cal', which is not one of .* Did you mean 'before_call'\?"
-    ):
-        tw.App(hooks=[Misspelt()])
+
+async def _takes_no_event(self: tw.Hooks) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"hold_text": "yes"}, "hold_text must be True or False, not 'yes'"),
+        ({"before_call": None}, "before_call must be a method that takes the event"),
+        ({"after_model": _takes_no_event}, "after_model must be a method that takes the event"),
+    ],
+)
+def test_invalid_members_of_a_hook_are_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        tw.App(hooks=[type("Wrong", (Polite,), fields)()])
+
+
+def test_a_hook_can_have_methods_of_its_own() -> None:
+    tw.App(hooks=[type("Own", (Polite,), {"ask_model": print, "names": (), "log": print})()])
 
 
 def test_a_hook_without_a_method_and_a_hook_that_is_a_class_are_refused() -> None:
-    class Camel(tw.Hooks):
-        def beforeCall(self, event: object) -> None: ...  # noqa: N802
+    class Empty(tw.Hooks):
+        def on_tool(self, event: object) -> None: ...
 
     with pytest.raises(
-        DefinitionError, match=r"the hook 'Camel' has no method of a hook\. Write one of before_run"
+        DefinitionError, match=r"the hook 'Empty' has no method of a hook\. Write one of before_run"
     ):
-        tw.App(hooks=[Camel()])
+        tw.App(hooks=[Empty()])
     with pytest.raises(DefinitionError, match=r"hooks must be instances\. Write Polite\(\), not Polite\."):
         tw.App(hooks=cast("Any", [Polite]))
 

@@ -87,6 +87,28 @@ async def test_patterns_are_replaced_in_requests_answers_arguments_and_results()
         assert kept[0].content == "I am ann@x.org"
 
 
+@tw.tool(description="Charges a card.")
+async def charge(card: int | str) -> Any:
+    return {"card": card, "by": {"ann@x.org": True}}
+
+
+async def test_patterns_are_replaced_in_numbers_and_in_the_keys_of_objects() -> None:
+    hook = tw.hooks.ReplacePatterns({r"\d{16}": "[card]", r"\w+@\w+\.\w+": "[e-mail]"}, where=["results"])
+    model = Watched([call("charge", card=4111111111111111), DONE])
+    result, _ = await ran(agent_with(hook, model=model, tools=[charge]))
+    assert json.loads(answers(result)[0]) == {"card": "[card]", "by": {"[e-mail]": True}}
+
+
+async def test_the_arguments_of_earlier_calls_are_sent_as_json_once_patterns_are_replaced() -> None:
+    hook = tw.hooks.ReplacePatterns({r"\d{16}": "[card]"}, where=["requests"])
+    model = Watched([call("charge", card=4111111111111111), DONE])
+    result, _ = await ran(agent_with(hook, model=model, tools=[charge]))
+    assert result.text == "Done."
+    [made] = model.requests[1].messages[1].calls
+    assert json.loads(made.arguments) == {"card": "[card]"}
+    assert "4111" not in str(model.requests[1].messages)
+
+
 async def test_patterns_are_replaced_in_the_state_that_an_agent_is_shown_and_in_its_earlier_reports() -> None:
     def instructions(state: tw.ThreadState) -> str:
         return "Write to ann@x.org."
@@ -167,6 +189,8 @@ async def test_a_judging_model_has_a_person_decide_and_rejects_messages() -> Non
         lambda: tw.hooks.CallLimits(search=-1),
         lambda: tw.hooks.CallLimits({"search": True}),
         lambda: tw.hooks.ReplacePatterns({"(": "x"}),
+        lambda: tw.hooks.ReplacePatterns({"a": r"\9"}),
+        lambda: tw.hooks.CallLimits({"search": 1}, search=2),
         lambda: tw.hooks.ReplacePatterns({"a": "x"}, where=["messages"]),  # type: ignore[list-item]  # user input
         lambda: tw.hooks.Judge("m", 3),  # type: ignore[arg-type]  # the same
         lambda: tw.hooks.Judge("m", "x", tools="pay"),

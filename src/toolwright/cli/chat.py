@@ -14,7 +14,7 @@ from typing import Any, cast
 from rich.console import Console
 
 from toolwright.cli.loop import run
-from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly
+from toolwright.cli.output import FAILED, INTERRUPTED, Refusal, log_briefly, one_line
 from toolwright.cli.settings import declared, operator, read_settings, the_app, warn_unknown_variables
 from toolwright.cli.view import ChatView, Lines, format_arguments
 from toolwright.core.agents.active import ActiveAgent
@@ -125,7 +125,8 @@ class Approvals:
     async def put(self, call: Call) -> None:
         """Show the call with its arguments and submit the typed answer. Return early if it is answered elsewhere."""
         terms = terms_from_json(call.terms)
-        self._terminal.say(f" ? May {call.name}({format_arguments(call.arguments)}) be called?")
+        why = "" if terms.why is None else f" {one_line(terms.why)}"
+        self._terminal.say(f" ? May {call.name}({format_arguments(call.arguments)}) be called?{why}")
         while True:
             answer = await self._answer(call, terms)
             if answer is None:

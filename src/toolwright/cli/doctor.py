@@ -29,6 +29,7 @@ from toolwright.core.model import EXAMPLE_MODEL, ModelRequest, ModelSettings
 from toolwright.core.text import quantity
 from toolwright.core.threads.message import Message
 from toolwright.core.tools.http.addresses import is_loopback
+from toolwright.hooks import Judge
 from toolwright.web.auth.access import ServiceKey
 from toolwright.wiring import upkeep
 from toolwright.wiring.app import App
@@ -203,7 +204,7 @@ def answered(name: str, seconds: float) -> Finding:
 
 
 def check_app(target: str | None) -> tuple[Finding, list[str]]:
-    """Check that the app can be loaded. Return the finding and the names of its agents' models."""
+    """Check that the app can be loaded. Return the finding and the names of the models of its agents and hooks."""
     if not target and not DEFAULT_FILE.is_file():
         return Finding(
             "app", "note", "no app in this folder: name one with --app MODULE:APP or TOOLWRIGHT_APP"
@@ -217,6 +218,8 @@ def check_app(target: str | None) -> tuple[Finding, list[str]]:
     models = [active.model for active in usable]
     policies = [active.prompt.context or active.agent.context for active in usable]
     models += [policy.summarize_with for policy in policies if policy is not None]
+    asked = [each for active in usable if active.hooks is not None for each in active.hooks.before_call]
+    models += [each.model for each in asked if isinstance(each, Judge)]
     names = ", ".join(agent.name for agent in agents)
     finding = Finding("app", "ok", f"{target or 'app:app'}, agents: {names or 'none'}")
     return finding, [model for model in models if isinstance(model, str)]

@@ -18,6 +18,7 @@ from toolwright.core.json_value import JSONObject
 from toolwright.core.limits import ALL_ROWS
 from toolwright.core.text import brief, clean_text, quantity, spelled_out, time_span
 from toolwright.core.threads import compaction
+from toolwright.core.threads.approval import terms_from_json
 from toolwright.core.threads.call import BEGUN, Call
 from toolwright.core.threads.message import Message
 from toolwright.core.threads.run import Run, RunStatus, Side
@@ -402,7 +403,9 @@ def answer_call(
 
 
 def _call_row(call: Call, now: datetime) -> tuple[str, ...]:
+    why = terms_from_json(call.terms).why if call.awaits_approval else None
     awaited = "approval" if call.awaits_approval else "result"
+    awaited = awaited if why is None else f"{awaited}: {brief(one_line(why), MAX_ARGUMENTS)}"
     since = time_span(now - (call.started_at or call.created_at))
     expires = "" if call.expires_at is None else call.expires_at.isoformat(timespec="seconds")
     arguments = brief(one_line(call.arguments), MAX_ARGUMENTS)

@@ -4,19 +4,20 @@ A verdict is committed in the unit of the step that it belongs to. It is never a
 process that takes the run over asks again.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from difflib import get_close_matches
 from typing import ClassVar, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
-from toolwright.core.checks import brief_value, check_list, is_number
+from toolwright.core.checks import brief_value, check_list, is_number, takes_one
 from toolwright.core.errors import DefinitionError
 from toolwright.core.json_value import JSONObject, one_line, plain
 from toolwright.core.limits import MAX_NAME
 from toolwright.core.model import Model, ModelRequest, ModelResponse
 from toolwright.core.results import ToolResult
 from toolwright.core.state.state import Sampled, ThreadState
-from toolwright.core.text import hint
 from toolwright.core.threads.call import Call
 from toolwright.core.threads.decision import Decider
 from toolwright.core.threads.message import Message
@@ -226,7 +227,8 @@ class Hooks:
     Attributes:
         name: Name in records and errors. Default: the name of the class.
         on_error: What an exception or a timeout does. `"fail"` (default): `before_call` denies the call with the code
-            `hook_failed`, any other point fails the run. `"continue"`: it is logged, for hooks that only observe.
+            `hook_failed`, any other point but `after_run` fails the run. `"continue"`: it is logged. For hooks that
+            only observe.
         timeout: Maximum number of seconds of one method. Default: 30.
         hold_text: Whether the text of an answer is shown only after `after_model`. Default: False, it is shown live,
             and begins again if `after_model` changes it.
@@ -264,6 +266,14 @@ _RETURNS: dict[Point, tuple[type, ...]] = {
     "after_call": (ToolResult,),
     "after_run": (),
 }
+
+
+_NAMES = (*POINTS, "on_error", "timeout", "hold_text")
+
+
+def _plain(name: str) -> str:
+    """Return a name in camelCase as Python would write it."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def check_verdict(point: Point, verdict: object) -> None:
@@ -327,15 +337,25 @@ def check_hooks(subject: str, hooks: object) -> tuple[Hooks, ...]:
             )
         whose = f"{subject}: the hook {name_of(each)!r}"
         for name in dir(each):
-            if name.startswith(("before_", "after_")) and name not in POINTS:
-                known = ", ".join(POINTS)
-                raise DefinitionError(
-                    f"{whose} has {name!r}, which is not one of {known}.{hint(name, POINTS)}"
-                )
+            if name in _NAMES or name.startswith("_"):
+                continue
+            meant = get_close_matches(
+                _plain(name), _NAMES, n=1, cutoff=0.85
+            )  # not `ask_model`, a method of the user's
+            if meant or name.startswith(("before_", "after_")):
+                known, suggestion = ", ".join(POINTS), f" Did you mean {meant[0]!r}?" if meant else ""
+                raise DefinitionError(f"{whose} has {name!r}, which is not one of {known}.{suggestion}")
+        for point in POINTS:
+            if not takes_one(getattr(each, point)):
+                raise DefinitionError(f"{whose}: {point} must be a method that takes the event.")
         if not any(getattr(type(each), point) is not getattr(Hooks, point) for point in POINTS):
             raise DefinitionError(f"{whose} has no method of a hook. Write one of {', '.join(POINTS)}.")
         if each.on_error not in ("fail", "continue"):
             raise DefinitionError(f"{whose}: on_error must be 'fail' or 'continue', not {each.on_error!r}.")
+        if not isinstance(each.hold_text, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+            raise DefinitionError(
+                f"{whose}: hold_text must be True or False, not {brief_value(each.hold_text)}."
+            )
         if not (is_number(each.timeout) and 0 < each.timeout <= MAX_TIMEOUT):
             raise DefinitionError(
                 f"{whose}: timeout must be a positive number of seconds, not {brief_value(each.timeout)}."

@@ -32,6 +32,9 @@ def checked(before: ModelRequest, after: ModelRequest) -> ModelRequest:
         raise DefinitionError(f"the system text must be text, not {brief_value(after.system)}")
     if after.settings is not None and not isinstance(after.settings, ModelSettings):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
         raise DefinitionError(f"the settings must be ModelSettings, not {brief_value(after.settings)}")
+    for name in ("messages", "tools"):
+        if not isinstance(getattr(after, name), list | tuple):
+            raise DefinitionError(f"{name} must be a list, not {brief_value(getattr(after, name))}")
     offered = {id(each) for each in before.tools}
     added = next((each for each in after.tools if id(each) not in offered), None)
     if added is not None:

@@ -77,7 +77,7 @@ class CallVerdicts(Value, gc=True):
     """The verdicts of the hooks of a call before it starts.
 
     `error` is the result of a call that is not executed. `prepared` has the replaced arguments, `text` as JSON, or both
-    are None. `approval` is required in addition to the tool's own.
+    are None. `approval` is required in addition to the tool's own, `why` says why.
     """
 
     rows: tuple[HookVerdict, ...] = ()
@@ -85,6 +85,7 @@ class CallVerdicts(Value, gc=True):
     prepared: PreparedCall | None = None
     text: str | None = None
     approval: Approval | None = None
+    why: str | None = None
 
 
 def record(changes: Changes, rows: Sequence[HookVerdict]) -> None:
@@ -169,6 +170,7 @@ class HookRunner:
         asked = _Asked(self, context, "before_call", call.id)
         approval: Approval | None = None
         text: str | None = None
+        reasons = list[str]()
         event = await self._event(
             BeforeCall,
             context,
@@ -192,6 +194,7 @@ class HookRunner:
                         event = changed(event, arguments=_copied(prepared.arguments))
                     case Ask():
                         approval = narrower(approval, verdict.approval)
+                        reasons += [context.redactor.text(verdict.reason)] if verdict.reason else []
                         asked.add(hook, "asked", verdict.reason or None)
                     case _:
                         pass
@@ -205,7 +208,8 @@ class HookRunner:
             if context.abort.aborted:
                 return CallVerdicts(error=ABORTED)
         replaced = None if text is None else prepared
-        return CallVerdicts(rows=tuple(asked.rows), prepared=replaced, text=text, approval=approval)
+        why = " ".join(map(sentence, reasons)) or None
+        return CallVerdicts(rows=tuple(asked.rows), prepared=replaced, text=text, approval=approval, why=why)
 
     async def after_call(
         self,

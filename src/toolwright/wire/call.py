@@ -101,12 +101,13 @@ _agent_entity_id = agent_entity_id  # the class has a field of that name
 class Call(Shape, title="CallShape"):
     """A tool call.
 
-    While it waits for an approval, `approval` is true, and `approval_terms {by, notBy?, edit, reason}` specify who may
-    answer and what the answer may contain; `notBy` are ids. `result`, its status, its `attachments` and `resolved_at`
-    are present after the call has been resolved. If `result_truncated` is true, `result` is the beginning of a result
-    that was cut for the model; the last attachment has the whole, unless that was larger than a file can be.
-    `parent_id` is the call that made this one, through a prompt tool or a handler. `decision` is who has approved,
-    answered or cancelled it; `decisions` are all of them if there are several, oldest first.
+    While it waits for an approval, `approval` is true, and `approval_terms {by, notBy?, edit, reason, why?}` specify
+    who may answer and what the answer may contain; `notBy` are ids, `why` is the reason of a hook that asks. `result`,
+    its status, its `attachments` and `resolved_at` are present after the call has been resolved. If `result_truncated`
+    is true, `result` is the beginning of a result that was cut for the model; the last attachment has the whole,
+    unless that was larger than a file can be. `parent_id` is the call that made this one, through a prompt tool or a
+    handler. `decision` is who has approved, answered or cancelled it; `decisions` are all of them if there are
+    several, oldest first.
     """
 
     id: Annotated[str, wire_name("callId")]
@@ -142,7 +143,7 @@ class Call(Shape, title="CallShape"):
         if row.awaits_approval:
             terms = terms_to_json(terms_from_json(row.terms))
             fields["approval"] = True
-            told = ("by", "notBy", "edit", "reason")
+            told = ("by", "notBy", "edit", "reason", "why")
             fields["approvalTerms"] = {name: terms[name] for name in told if name in terms}
         if row.result is not None:
             result = result_from_json(row.result)

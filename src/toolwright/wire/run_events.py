@@ -186,7 +186,14 @@ class RunEvents:
         if call_id not in self._arguments:
             call = await self._records.call(call_id)
             name, self._arguments[call_id] = call.name, call.arguments
-        return CallWaiting(call_id, name, self._arguments[call_id], str(payload.get("reason")))
+        why = payload.get("why")
+        return CallWaiting(
+            call_id,
+            name,
+            self._arguments[call_id],
+            str(payload.get("reason")),
+            why=why if isinstance(why, str) else None,
+        )
 
     async def _done(self, type_: str, payload: JSONObject) -> CallDone:
         call_id, name = str(payload["toolCallId"]), str(payload["toolName"])

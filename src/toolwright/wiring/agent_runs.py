@@ -28,6 +28,8 @@ from toolwright.core.checks import brief_value, is_number
 from toolwright.core.concurrency import DaemonThreads, within
 from toolwright.core.json_value import JSON
 from toolwright.core.results import Attachment, ToolResult
+from toolwright.core.threads.approval import terms_from_json
+from toolwright.core.threads.call import Call
 from toolwright.core.value import changed
 from toolwright.runtime.runtime import Runtime
 from toolwright.runtime.threads.runs import OpenWait
@@ -54,6 +56,11 @@ def check_approve(approve: object) -> None:
         raise errors.InvalidRequest(
             f"approve must be a function that takes the waiting call, not {brief_value(approve)}."
         )
+
+
+def _waiting(call: Call, reason: str) -> CallWaiting:
+    why = terms_from_json(call.terms).why if call.awaits_approval else None
+    return CallWaiting(call.id, call.name, arguments_json(call.arguments), reason, why=why)
 
 
 async def ask_approval(approve: Approve, call: CallWaiting) -> JSON:
@@ -222,7 +229,7 @@ class AgentStream(Generic[Out]):
         if wait.call is None or (wait.call.id, wait.reason) in self._reported:
             return None
         self._runs_below[wait.call.id] = wait.run_id
-        return CallWaiting(wait.call.id, wait.call.name, arguments_json(wait.call.arguments), wait.reason)
+        return _waiting(wait.call, wait.reason)
 
     async def _next_wait(self) -> OpenWait | None:
         """Return the next wait that has to be answered here, or None once the run has finished."""
@@ -239,7 +246,7 @@ class AgentStream(Generic[Out]):
         if approve is None or call is None or wait.reason != _APPROVAL:
             raise errors.InvalidRequest(_unanswered(wait))
 
-        waiting = CallWaiting(call.id, call.name, arguments_json(call.arguments), wait.reason)
+        waiting = _waiting(call, wait.reason)
         await first_done(self._open.runs.wait(self.run_id), self._ask(approve, waiting, wait.run_id))
 
     async def _ask(self, approve: Approve, waiting: CallWaiting, run_id: str) -> None:

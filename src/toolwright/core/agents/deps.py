@@ -14,6 +14,7 @@ from toolwright.core.arguments.errors import FieldError, built_errors, details_o
 from toolwright.core.arguments.types import adapter_of
 from toolwright.core.checks import brief_value
 from toolwright.core.errors import DefinitionError, InvalidJSON, InvalidRequest
+from toolwright.core.forms import FIELDS
 from toolwright.core.json_value import JSON, JSONObject, dumps, plain, surely_longer, utf8_size
 from toolwright.core.limits import MAX_DEPS
 from toolwright.core.text import error_text, sentence
@@ -70,7 +71,7 @@ class DepsType:
         try:
             stored = self._json(self._read(given, self._extra))
         except ValidationError as error:
-            faults = within(built_errors(error, given), "deps")
+            faults = within(built_errors(error, given, FIELDS), "deps")
             raise InvalidRequest(
                 sentence(f"The deps are not a valid {self.name}: {join_errors(faults)}"), details_of(faults)
             ) from error

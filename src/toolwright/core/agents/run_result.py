@@ -106,7 +106,8 @@ class CallDone:
 class CallWaiting:
     """The run waits for the result of a call; `reason` is the run's reason, such as `calls`, `child` or `approval`.
 
-    `error` says why the previous answer of `approve` was rejected; None the first time, and in streams.
+    `error` says why the previous answer of `approve` was rejected; None the first time, and in streams. `why` is the
+    reason of a hook that asks for an approval.
     """
 
     call_id: str
@@ -114,6 +115,7 @@ class CallWaiting:
     arguments: JSON
     reason: str
     error: str | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

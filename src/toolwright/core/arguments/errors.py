@@ -9,7 +9,7 @@ import jsonschema_rs
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from toolwright.core.forms import ARGUMENTS, LIMITS, form_error, is_of_another_form, limit_error
+from toolwright.core.forms import ARGUMENTS, LIMITS, Vocabulary, form_error, is_of_another_form, limit_error
 from toolwright.core.json_value import JSON, Path, dumps_unescaped, spell
 from toolwright.core.limits import MAX_ERRORS
 from toolwright.core.text import brief
@@ -92,7 +92,7 @@ def place_in(value: JSON, location: Path) -> Place:
 _Built: TypeAlias = list[tuple[ErrorDetails, Place]]
 
 
-def built_errors(error: ValidationError, value: JSON) -> list[FieldError]:
+def built_errors(error: ValidationError, value: JSON, words: Vocabulary = ARGUMENTS) -> list[FieldError]:
     """Convert pydantic's errors of a value that its schema accepts, such as those of a user's validators."""
     details = error.errors(include_url=False, include_input=False)
     places = [place_in(value, each["loc"][: -1 if each["type"] == "missing" else None]) for each in details]
@@ -103,7 +103,7 @@ def built_errors(error: ValidationError, value: JSON) -> list[FieldError]:
         # are those of what a validator has parsed from it.
         is_in_union = place.branches and not isinstance(place_in(value, place.branches[0][:-1]).part, str)
         branch = place.branches[0] if is_in_union else (f"\0{number}", "")
-        unions.setdefault(branch[:-1], {}).setdefault(branch, []).append(_built_error(each, place))
+        unions.setdefault(branch[:-1], {}).setdefault(branch, []).append(_built_error(each, place, words))
     return [
         field_error
         for union, branches in unions.items()
@@ -132,9 +132,9 @@ def _meant(built: _Built) -> _Built:
     return kept if len(kept) == len(built) else _meant(kept)
 
 
-def _built_error(detail: ErrorDetails, place: Place) -> FieldError:
+def _built_error(detail: ErrorDetails, place: Place, words: Vocabulary) -> FieldError:
     missing = detail["loc"][-1:] if detail["type"] == "missing" else ()
-    return FieldError((*place.path, *missing), form_error({**detail, "input": place.part}, ARGUMENTS))
+    return FieldError((*place.path, *missing), form_error({**detail, "input": place.part}, words))
 
 
 def field_errors(errors: Iterable[jsonschema_rs.ValidationError]) -> list[FieldError]:

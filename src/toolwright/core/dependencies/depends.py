@@ -152,7 +152,7 @@ class DependencyReader:
     """Reads dependency functions recursively, each once.
 
     Raises `DefinitionError`, whose message begins with `what`. `scope` holds the names at the definition. A parameter
-    that has neither an annotation nor a default is read as one with the annotation `unannotated`.
+    that has neither an annotation nor a default is read as one with the annotation `unannotated`, if it is the first.
     """
 
     def __init__(self, what: str, scope: Mapping[str, object], unannotated: object = None) -> None:
@@ -182,7 +182,7 @@ class DependencyReader:
         for parameter in _parameters(mark.fn, subject):
             where = f"{subject}, parameter {parameter.name!r}"
             hint = hints.get(parameter.name)
-            if hint is None and parameter.default is parameter.empty:
+            if hint is None and parameter.default is parameter.empty and not state:
                 hint = self._unannotated
             inner = mark_of(hint, parameter.default, where)
             if inner is None and not is_state(hint):

@@ -35,6 +35,9 @@ def from_anthropic(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
 
 
 def _messages(place: int, message: ImportedPart, *, is_answer: bool) -> Iterator[ImportedMessage]:
+    message.needs("content")
+    if message.has("tool_calls", "function_call"):
+        refuse(message.path, "has calls in the form of Chat Completions, not of Anthropic")
     content, calls, reasoning, has_results = Content(), list[ImportedCall](), list[str](), False
     is_text = isinstance(message.value.get("content"), str)
     if is_text:

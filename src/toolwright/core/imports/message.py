@@ -69,6 +69,11 @@ class ImportedPart:
         """Return whether one of the fields has a value."""
         return any(self.value.get(name) is not None for name in names)
 
+    def needs(self, *names: str) -> None:
+        """Refuse the object unless it has one of the fields."""
+        if not any(name in self.value for name in names):
+            refuse(self.path, f"must have {' or '.join(names)}")
+
     def text(self, name: str) -> str:
         """Return a field, which must be text."""
         given = self.value.get(name)

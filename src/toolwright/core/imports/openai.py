@@ -47,9 +47,13 @@ def from_chat(messages: Iterable[JSON]) -> Iterator[ImportedMessage]:
             case _ if role in SYSTEM:
                 continue
             case "user":
+                message.needs("content")
                 content = read_content(message, "content")
                 yield _said(place, message, content)
             case "assistant":
+                message.needs(
+                    "content", "tool_calls", "function_call", "refusal", "audio", "reasoning_content"
+                )
                 calls = [_chat_call(each) for each in message.parts("tool_calls")]
                 if message.has("function_call"):
                     function = f"function-{place}"

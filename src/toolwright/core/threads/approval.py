@@ -25,7 +25,7 @@ class Terms(Value):
     `schema` validates changed arguments; it is None if they are validated when the call starts. `definition` is the
     hash of the tool's definition that the approval is for, None for older calls. `returned` is that of the definition
     for which an answer was rejected, because the answering process has another. `hooked` terms include what hooks have
-    required.
+    required, `why` are their reasons.
     """
 
     by: str | tuple[str, ...] = "anyone"
@@ -37,6 +37,7 @@ class Terms(Value):
     definition: str | None = None
     returned: str | None = None
     hooked: bool = False
+    why: str | None = None
 
 
 class ApprovalAnswer(Value):
@@ -59,15 +60,15 @@ def terms_to_json(terms: Terms) -> JSONObject:
         fields["notBy"] = [*terms.not_by]
     if terms.hooked:
         fields["hooked"] = True
-    hashes = {"definition": terms.definition, "returned": terms.returned}
-    return fields | {name: each for name, each in hashes.items() if each is not None}
+    texts = {"definition": terms.definition, "returned": terms.returned, "why": terms.why}
+    return fields | {name: each for name, each in texts.items() if each is not None}
 
 
 def terms_from_json(fields: JSONObject | None) -> Terms:
     """Return the terms from a call's row."""
     if not fields:
         return Terms()
-    by, seconds, schema = fields.get("by"), fields.get("seconds"), fields.get("schema")
+    by, seconds, schema, why = (fields.get(name) for name in ("by", "seconds", "schema", "why"))
     definition, returned, not_by = fields.get("definition"), fields.get("returned"), fields.get("notBy")
     return Terms(
         by=tuple([str(each) for each in by]) if isinstance(by, list) else str(by),
@@ -79,6 +80,7 @@ def terms_from_json(fields: JSONObject | None) -> Terms:
         definition=definition if isinstance(definition, str) else None,
         returned=returned if isinstance(returned, str) else None,
         hooked=fields.get("hooked") is True,
+        why=why if isinstance(why, str) else None,
     )
 
 

@@ -130,9 +130,8 @@ def _fewer(
             return both
     elif lists and "person" in (one, other):
         return lists[0]
-    raise DefinitionError(
-        f"two approvals contradict each other: by {brief_value(one)} and by {brief_value(other)}"
-    )
+    named = [repr(each) if isinstance(each, str) else ", ".join(map(repr, each)) for each in (one, other)]
+    raise DefinitionError(f"two approvals contradict each other: by {named[0]} and by {named[1]}")
 
 
 Requirement: TypeAlias = "bool | Predicate | Approval | None"

@@ -18,7 +18,7 @@ from toolwright.core.arguments.schema import with_definitions
 from toolwright.core.arguments.signature import Handler, Signature, first_paragraph, read_signature
 from toolwright.core.arguments.validator import ArgumentValidator, ResultValidator
 from toolwright.core.checks import brief_value, check_kind, check_line
-from toolwright.core.dependencies.dynamic import Availability, dynamic_of
+from toolwright.core.dependencies.dynamic import Availability, Dynamic, dynamic_of
 from toolwright.core.env.env import NamedVariable, Variable, declared_variables
 from toolwright.core.errors import DefinitionError, missing_extra
 from toolwright.core.json_value import JSON, JSONObject, dumps_unescaped
@@ -194,6 +194,11 @@ class Tool(Generic[P, R]):
             object.__setattr__(self, "visible", self.kind in _SHOWN)
         _check(self)
         if self.available is not None:
+            if not (callable(self.available) or isinstance(self.available, Dynamic)):  # pyright: ignore[reportUnnecessaryIsInstance]  # user input
+                raise DefinitionError(
+                    f"Tool {self.name!r}: available must be a function of the run's state, not "
+                    f"{brief_value(self.available)}."
+                )
             object.__setattr__(self, "available", dynamic_of(self.available))
         object.__setattr__(self, "approval", approval_of(self.requires_approval, f"Tool {self.name!r}"))
         over_http = self.execution is not None and self.kind != "internal"

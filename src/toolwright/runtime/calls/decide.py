@@ -122,16 +122,17 @@ def asks_hooks(context: RunContext, call: Call) -> bool:
 
 
 def approval_terms(
-    context: RunContext, changes: Changes, call: Call, tool: Tool, required: Approval | None
+    context: RunContext, changes: Changes, call: Call, tool: Tool, verdicts: CallVerdicts | None
 ) -> Terms:
     """Return the terms of the call's approval. Adds its timer and its event to the changes.
 
-    Its hooks have `required` an approval that includes the tool's own, or None. A call that is waited for in memory
-    expires after at most an hour.
+    The approval in the `verdicts` of its hooks includes the tool's own. A call that is waited for in memory expires
+    after at most an hour.
     """
     validator = tool.validator
     assert validator is not None, "set when the tool was made"
-    terms = _terms(context, call, tool, required)
+    terms = _terms(context, call, tool, None if verdicts is None else verdicts.approval)
+    why = terms.why if verdicts is None else verdicts.why
     seconds = terms.seconds
     if context.holder is not None:
         seconds = ELICIT_TIMEOUT if seconds is None else min(seconds, ELICIT_TIMEOUT)
@@ -141,10 +142,13 @@ def approval_terms(
     details: JSONObject = {"reason": "approval"}
     if call.approval is not None:
         details["definitionChanged"] = True
+    if why is not None:
+        details["why"] = why
     changes.events.append(tool_event("tool.waiting", call.id, call.name, details))
     return changed(
         terms,
         seconds=seconds,
+        why=why,
         schema=validator.schema
         if terms.edit and tool.meta is None
         else None,  # references are replaced first
@@ -166,7 +170,7 @@ def _terms(context: RunContext, call: Call, tool: Tool, required: Approval | Non
             not_by = None if before.not_by is None else "requester"
             kept = Approval(by=before.by, not_by=not_by, expires_in=before.seconds, edit=before.edit)
             approval = narrower(approval, changed(kept, reason=before.reason))
-            return changed(_declared(context, approval), hooked=True)
+            return changed(_declared(context, approval), hooked=True, why=before.why)
         return before
     assert approval is not None, "the call needs an approval"
     return changed(_declared(context, approval), hooked=required is not None)

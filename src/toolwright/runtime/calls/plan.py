@@ -17,7 +17,6 @@ from toolwright.core.results import Outcome, Pending, ToolResult
 from toolwright.core.schemas.state_paths import may_refer
 from toolwright.core.threads.approval import terms_to_json
 from toolwright.core.threads.call import Call
-from toolwright.core.tools.approval import Approval
 from toolwright.core.tools.pipeline import Decision, PreparedCall, answer_by_model, internal_result, prepare
 from toolwright.core.tools.tool import Kind, Tool
 from toolwright.core.value import Value
@@ -249,8 +248,7 @@ class CallPlanner:
                 earlier.is_open = earlier.is_open or move.pending.wait is not None
             case AskForApproval():
                 verdicts = context.verdicts.get(call.id)
-                approval = None if verdicts is None else verdicts.approval
-                _ask(context, changes, call, tool, approval)
+                _ask(context, changes, call, tool, verdicts)
                 earlier.is_open = True
 
     def restart(self, context: RunContext, changes: Changes, call: Call) -> bool:
@@ -306,9 +304,11 @@ def _with_verdicts(changes: Changes, call: Call, verdicts: CallVerdicts) -> Call
     return call
 
 
-def _ask(context: RunContext, changes: Changes, call: Call, tool: Tool, required: Approval | None) -> None:
-    """Suspend the call until it is approved, as its hooks have `required` or as its tool declares."""
-    terms, now = approval_terms(context, changes, call, tool, required), context.clock.now()
+def _ask(
+    context: RunContext, changes: Changes, call: Call, tool: Tool, verdicts: CallVerdicts | None
+) -> None:
+    """Suspend the call until it is approved, as the `verdicts` of its hooks require or as its tool declares."""
+    terms, now = approval_terms(context, changes, call, tool, verdicts), context.clock.now()
     expires_at = None if terms.seconds is None else now + timedelta(seconds=terms.seconds)
     move_call(changes, call, "waiting", now, expires_at=expires_at, terms=terms_to_json(terms))
 

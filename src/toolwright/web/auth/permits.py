@@ -360,9 +360,11 @@ def check_approver(caller: Caller, terms: Terms) -> None:
     if by == "person" and caller.kind != "person":
         raise Forbidden("This call requires a person's approval. Submit the answer with that person's token.")
     if not isinstance(by, str) and (caller.kind != "person" or not _is_named(caller, by)):
-        raise Forbidden("This call requires another person's approval.")
+        who = "a person's approval" if caller.kind == "service" else "another person's approval"
+        raise Forbidden(f"This call requires {who}.")
     if terms.not_by and {*terms.not_by} & {*caller.user_ids}:
-        raise Forbidden("Your message began this run, so another person or a service must approve this call.")
+        who = "another person or a service" if by in ("anyone", "service") else "another person"
+        raise Forbidden(f"Your message began this run, so {who} must approve this call.")
 
 
 def _is_named(caller: Caller, by: Collection[str]) -> bool:

@@ -37,6 +37,8 @@ async def draw_approval(visit: Visit, facts: CallFacts, submit: Submit) -> None:
     """Render an approval. The result is `{"approved": true, "args"?: {…}, "reason"?: text}`."""
     call, terms = facts.call, facts.terms or Terms()
     plain_text("Allow this call?", "p")
+    if terms.why is not None:
+        plain_text(terms.why, "p", "quiet")
     with box("div") as element:
         await arguments(call)
     if not is_open(call):
