@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,18 @@ def test_limits_are_called_max_and_min() -> None:
         if path.name != "test_house.py"
     }
     assert {path: names for path, names in named.items() if names} == {}
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """Shapes on the wire and groups of the client are called like what they show."""
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in SOURCES:
+        place = path.relative_to(ROOT / "src" / "toolwright")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and place.parts[0] not in ("wire", "client"):
+                places[node.name].append(str(place))
+    twice = {name for name, where in places.items() if len(where) > 1}
+    assert twice == {"Call", "McpServers", "OperationFault", "TaskParams"}  # they only become fewer
 
 
 def test_docstrings_and_guides_use_the_terms_of_the_field() -> None:

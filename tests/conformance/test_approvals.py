@@ -17,7 +17,7 @@ from toolwright.core.journal.units import (
     Expire,
     RequestCancel,
     Result,
-    Submit,
+    SubmitResult,
     Unit,
 )
 from toolwright.core.json_value import JSONObject
@@ -81,7 +81,7 @@ async def test_a_settled_call_has_all_of_its_decisions(store: Store):
     call = drain.call(kind="external")
     await drain.answer(call)
     await drain.do(drain.unit(Result, changes=(change(call, "waiting"),)))
-    unit = settle(Submit, "th_1", call.id)
+    unit = settle(SubmitResult, "th_1", call.id)
     await committed(store, changed(unit, decisions=(DECISION, {**DECISION, "action": "submitted"})))
     row = await store.call(call.id)
     assert row is not None and [each["action"] for each in row.decisions] == ["approved", "submitted"]
@@ -168,7 +168,7 @@ async def test_refused_it_is_settled_inline(store: Store):
 
 async def test_a_result_is_none_of_its_answers_and_an_answer_none_of_a_result(store: Store):
     drain, call = await asked(store)
-    await refused(store, settle(Submit, "th_1", call.id, later(10)))
+    await refused(store, settle(SubmitResult, "th_1", call.id, later(10)))
     await committed(store, approve(call.id))
     await refused(store, approve(call.id))
     await refused(store, settle(Refuse, "th_1", call.id, later(10)))
@@ -177,7 +177,7 @@ async def test_a_result_is_none_of_its_answers_and_an_answer_none_of_a_result(st
     )  # another worker has claimed it
     await refused(store, approve(call.id))
     await refused(store, settle(Refuse, "th_1", call.id, later(10)))
-    await committed(store, settle(Submit, "th_1", call.id, later(10)))
+    await committed(store, settle(SubmitResult, "th_1", call.id, later(10)))
 
 
 async def test_its_time_decides_between_an_answer_and_the_system(store: Store):

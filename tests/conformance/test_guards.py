@@ -44,7 +44,7 @@ from toolwright.core.journal.units import (
     RenameThread,
     Result,
     Settle,
-    Submit,
+    SubmitResult,
     Takeover,
     Unit,
 )
@@ -197,7 +197,7 @@ async def test_an_advance_with_a_call_in_another_status_is_refused(store: Store)
     drain = await begun(store)
     call = drain.call("waiting")
     await drain.answer(call)
-    await committed(store, settle(Submit, "th_1", call.id))
+    await committed(store, settle(SubmitResult, "th_1", call.id))
     flip = change(call, "pending")
     unit = drain.unit(Park, {"status": "waiting"}, changes=(flip,), messages=(said("x"),))
     await refused(store, unit, "call")
@@ -212,7 +212,7 @@ async def test_a_call_of_another_thread_cannot_be_moved_or_settled(store: Store)
     call = drain.call("waiting")
     await drain.answer(call)
     await refused(store, other.unit(Result, changes=(change(call, "pending"),)), "call")
-    await refused(store, settle(Submit, "th_2", call.id), "call")
+    await refused(store, settle(SubmitResult, "th_2", call.id), "call")
 
 
 async def test_a_call_or_step_that_is_there_already_is_an_error_without_a_trace(store: Store):
@@ -262,7 +262,7 @@ async def test_a_run_asked_to_cancel_ends_as_cancelled_only(store: Store):
     assert (run.status, run.cancel_requested_at) == ("cancelled", AT)
 
 
-@pytest.mark.parametrize("kind", [Submit, Expire, CancelCall])
+@pytest.mark.parametrize("kind", [SubmitResult, Expire, CancelCall])
 async def test_a_waiting_call_is_settled_inline_and_a_pending_one_by_the_inbox(
     journal: Journal, kind: type[Settle]
 ):
@@ -285,7 +285,7 @@ async def test_a_waiting_call_is_settled_inline_and_a_pending_one_by_the_inbox(
     result = {"status": "success", "result": kind.__name__}
     assert (settled.route, settled.completed_at, settled.result) == ("inbox", AT, result)
     assert [event.n for event in journal.published[before:]] == [before + 1, before + 2]
-    for unit in (settle(kind, "th_1", waiting.id), settle(Submit, "th_1", pending.id)):
+    for unit in (settle(kind, "th_1", waiting.id), settle(SubmitResult, "th_1", pending.id)):
         await refused(store, unit, "call")
 
 
@@ -293,17 +293,17 @@ async def test_settling_an_unknown_call_or_thread_is_refused(store: Store):
     drain = await begun(store)
     call = drain.call("created")
     await drain.answer(call)
-    await refused(store, settle(Submit, "th_1", call.id), "call")
-    await refused(store, settle(Submit, "th_1", "call_none"), "call")
-    await refused(store, settle(Submit, "th_none", call.id), "thread")
+    await refused(store, settle(SubmitResult, "th_1", call.id), "call")
+    await refused(store, settle(SubmitResult, "th_1", "call_none"), "call")
+    await refused(store, settle(SubmitResult, "th_none", call.id), "thread")
 
 
 async def test_an_expired_call_takes_no_submission_but_its_expiry(store: Store):
     drain = await begun(store)
     call = drain.call("pending", expires_at=later(10))
     await drain.answer(call)
-    await refused(store, settle(Submit, "th_1", call.id, later(10)), "call")
-    await refused(store, settle(Submit, "th_1", call.id, later(11)), "call")
+    await refused(store, settle(SubmitResult, "th_1", call.id, later(10)), "call")
+    await refused(store, settle(SubmitResult, "th_1", call.id, later(11)), "call")
     await committed(store, settle(Expire, "th_1", call.id, later(10)))
     assert [event.event_id for event in await store.unread("th_1")] == [f"tr:{call.id}"]
 
@@ -321,7 +321,7 @@ async def test_a_notice_that_is_there_already_refuses_the_settlement(store: Stor
     call = drain.call("pending")
     await drain.answer(call)
     await committed(store, post("th_1", f"tr:{call.id}"))
-    await refused(store, settle(Submit, "th_1", call.id), "duplicate")
+    await refused(store, settle(SubmitResult, "th_1", call.id), "duplicate")
 
 
 async def test_what_others_wrote_into_a_run_survives_its_next_commit(store: Store):

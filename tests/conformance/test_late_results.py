@@ -33,7 +33,7 @@ from toolwright.core.journal.units import (
     Conflict,
     DropAgent,
     Result,
-    Submit,
+    SubmitResult,
     Unit,
 )
 from toolwright.core.results import CALL_CANCELLED
@@ -77,10 +77,10 @@ async def test_a_deleted_agents_late_results_are_given_up_with_it(store: Store) 
     given_up = await store.call(its[0].id)
     assert given_up is not None
     assert given_up.completed_at is not None
-    assert await store.commit(settle(Submit, "th_1", its[0].id)) == Conflict(guard="call")
+    assert await store.commit(settle(SubmitResult, "th_1", its[0].id)) == Conflict(guard="call")
     assert await store.unread("th_1") == []
-    assert (await committed(store, settle(Submit, "th_1", its[1].id))).route == "inline"
-    assert (await committed(store, settle(Submit, "th_2", others.id))).route == "inbox"
+    assert (await committed(store, settle(SubmitResult, "th_1", its[1].id))).route == "inline"
+    assert (await committed(store, settle(SubmitResult, "th_2", others.id))).route == "inbox"
 
 
 async def test_no_call_hopes_for_a_result_any_more_in_the_runs_of_a_deleted_agent(store: Store) -> None:
@@ -118,7 +118,7 @@ async def test_a_result_and_the_end_of_its_agent_have_one_winner(store: Store) -
     for drain, call in zip(drains, calls, strict=True):
         await drain.answer(call)
     units = [
-        (settle(Submit, drain.thread_id, call.id), drop(agent(number)))
+        (settle(SubmitResult, drain.thread_id, call.id), drop(agent(number)))
         for number, (drain, call) in enumerate(zip(drains, calls, strict=True), 1)
     ]
     pairs = [pair if number % 2 else pair[::-1] for number, pair in enumerate(units)]

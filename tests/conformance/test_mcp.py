@@ -20,7 +20,7 @@ from toolwright.core.journal.agent_effects import (
 from toolwright.core.journal.effects import AddNestedCall, Effect
 from toolwright.core.journal.rows import Delete, Guard, Put
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Park, Result, Submit
+from toolwright.core.journal.units import CancelCall, Committed, Conflict, Expire, Park, Result, SubmitResult
 from toolwright.core.json_value import JSONObject
 from toolwright.core.mcp.servers import McpDefinition, McpTask
 from toolwright.core.threads.call import Call, CallStatus
@@ -290,9 +290,9 @@ async def test_a_question_is_answered_as_any_call_and_its_thread_goes_on(store: 
     await committed(
         store, act(question(above), question(above, 1), AddNestedCall(call=question(above, 2).call))
     )
-    answer = await committed(store, settle(Submit, "th_1", f"{above.id}.0"))
+    answer = await committed(store, settle(SubmitResult, "th_1", f"{above.id}.0"))
     assert (answer.route, answer.run_id) == ("inline", drain.run.id)
-    assert await store.commit(settle(Submit, "th_1", f"{above.id}.0")) == Conflict(guard="call")
+    assert await store.commit(settle(SubmitResult, "th_1", f"{above.id}.0")) == Conflict(guard="call")
     assert await store.commit(settle(Expire, "th_1", f"{above.id}.1", later(59))) == Conflict(guard="call")
     await committed(store, settle(Expire, "th_1", f"{above.id}.1", later(60)))
     await committed(store, settle(CancelCall, "th_1", f"{above.id}.2"))
@@ -337,7 +337,7 @@ async def test_a_call_that_is_there_already_is_not_asked_again(store: Store) -> 
     _, theirs = await parent(store, thread_id="th_2")
     await committed(store, act(question(above)))
     await refused(store, question(above, name="another"))
-    await committed(store, settle(Submit, "th_1", f"{above.id}.0"))
+    await committed(store, settle(SubmitResult, "th_1", f"{above.id}.0"))
     await refused(store, question(above))
     await refused(store, question(above, id=theirs.id))
     before = await dump(store)

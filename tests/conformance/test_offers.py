@@ -7,7 +7,7 @@ from tests.play import AT, begun, committed, later, settle, token
 
 from toolwright.core.journal.reads import Offer
 from toolwright.core.journal.store import Store
-from toolwright.core.journal.units import LeaseCall, Submit
+from toolwright.core.journal.units import LeaseCall, SubmitResult
 from toolwright.core.threads.call import Call
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ async def test_calls_on_offer_come_in_the_order_in_which_they_began(store: Store
         assert last.started_at is not None
         after = (last.started_at, last.id)
     assert read == [f"call_{n}" for n in range(6)]
-    await committed(store, settle(Submit, "th_1", "call_0"))
+    await committed(store, settle(SubmitResult, "th_1", "call_0"))
     assert ids(await store.offers.claimable(later(10), after=FIRST, before=later(1))) == ["call_1"]
 
 

@@ -26,7 +26,7 @@ from toolwright.core.journal.units import (
     Conflict,
     Finish,
     Release,
-    Submit,
+    SubmitResult,
     Takeover,
     Unit,
 )
@@ -50,7 +50,7 @@ async def idle(store: Store, events: int) -> tuple[Drain, list[InboxEvent]]:
     await drain.answer(*calls)
     await drain.do(drain.unit(Finish, {"status": "completed", "completed_at": AT}))
     for call in calls:
-        await committed(store, settle(Submit, "th_1", call.id))
+        await committed(store, settle(SubmitResult, "th_1", call.id))
     return drain, list(await store.unread("th_1"))
 
 

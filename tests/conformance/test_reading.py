@@ -24,7 +24,7 @@ from toolwright.core.journal.reads import Depths
 from toolwright.core.journal.retention import DropThread
 from toolwright.core.journal.space_effects import Compact
 from toolwright.core.journal.store import CallScope, CallVisibility, KnownMessages, Store
-from toolwright.core.journal.units import Apply, Claim, Committed, Finish, Result, Submit
+from toolwright.core.journal.units import Apply, Claim, Committed, Finish, Result, SubmitResult
 from toolwright.core.results import AttachmentRef
 from toolwright.core.threads.compaction import Compaction
 from toolwright.core.threads.event import Topic
@@ -115,7 +115,7 @@ async def test_any_text_survives(store: Store, text: str):
     await drain.claim()
     call = drain.call("pending", name=text, arguments=text, model_call_id=text)
     await drain.answer(call, text=text)
-    submit = settle(Submit, "th_1", call.id)
+    submit = settle(SubmitResult, "th_1", call.id)
     await committed(store, replace(submit, result={"result": text}))
     ending = {"status": "failed", "error": text, "output": {"text": text}, "waiting": {"names": [text]}}
     message = said(text, stack=text, tool_name=text, native={"thinking": text})
@@ -275,7 +275,7 @@ async def test_what_waits_is_counted(store: Store):
     drain = await begun(store)
     calls = [drain.call(status, position=n) for n, status in enumerate(("waiting", "pending", "running"))]
     await drain.answer(*calls)
-    await committed(store, settle(Submit, "th_1", calls[1].id))
+    await committed(store, settle(SubmitResult, "th_1", calls[1].id))
     await create_thread(store, "th_2")
     await committed(store, post("th_2"))
     found = await depths(store)

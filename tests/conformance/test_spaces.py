@@ -39,7 +39,7 @@ from toolwright.core.journal.units import (
     Finish,
     LeaseCall,
     Result,
-    Submit,
+    SubmitResult,
 )
 from toolwright.core.spaces import DeliveryOrder, Member, Reaction, Space, SpaceMessage
 from toolwright.core.threads.event import Topic
@@ -412,7 +412,7 @@ async def test_a_run_that_opens_by_itself_is_running_at_once(room: Store):
     call = drain.call("pending")
     await drain.answer(call)
     await drain.do(drain.unit(Finish, {"status": "completed"}))
-    await committed(room, settle(Submit, "thr_1", call.id))
+    await committed(room, settle(SubmitResult, "thr_1", call.id))
     opening = Drain(
         room, "thr_1", Run(id="run_2", thread_id="thr_1", agent="helper", created_at=AT), 1, drain.seq
     )
@@ -452,7 +452,7 @@ async def test_a_drain_writes_spaces_with_its_own_unit(journal: Journal, room: S
     assert [one.id for one in await room.calls(space_id="spc_1", agent="helper")] == [call.id]
 
     shown = Edit(space_id="spc_1", message=replace(said, content="done"), events=(draft("message_updated"),))
-    settled = replace(settle(Submit, "th_1", call.id), effects=(shown, DropTimer(name="call:1")))
+    settled = replace(settle(SubmitResult, "th_1", call.id), effects=(shown, DropTimer(name="call:1")))
     await committed(room, settled)
     assert await room.wake("call:1") is None
     assert [type for _, type in await told(room)] == ["agent.active", "space.message", "message_updated"]
@@ -510,7 +510,7 @@ async def test_a_call_is_claimed_by_one_worker_until_its_lease_is_over(store: St
     found = await store.call(again.id)
     assert found is not None and (found.worker, found.leased_until) == ("b", later(30))
     assert await store.commit(lease(again.id, "b", 99, 120)) == Conflict(guard="call")
-    await committed(store, settle(Submit, "th_1", once.id))
+    await committed(store, settle(SubmitResult, "th_1", once.id))
     assert await store.commit(lease(once.id, "a", 20, 30)) == Conflict(guard="call")
     assert await store.commit(lease("call_none", "a", 20, 30)) == Conflict(guard="call")
 

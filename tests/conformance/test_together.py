@@ -28,7 +28,7 @@ from toolwright.core.journal.units import (
     Expire,
     Park,
     Result,
-    Submit,
+    SubmitResult,
     Unit,
 )
 from toolwright.core.threads.event import Topic
@@ -105,7 +105,7 @@ async def test_writers_on_one_thread_number_everything_without_gaps(journal: Jou
                 )
             )
 
-    others: list[Unit] = [settle(Submit, "th_1", call.id) for call in calls]
+    others: list[Unit] = [settle(SubmitResult, "th_1", call.id) for call in calls]
     others += [post("th_1") for _ in range(15)]
     await asyncio.gather(advance(), all_at_once(store, others))
     assert [m.seq for m in await store.messages("th_1", limit=500)] == list(range(1, drain.seq + 1))
@@ -138,7 +138,7 @@ async def test_of_many_settlements_exactly_one_wins(store: Store):
     units: list[Unit] = [
         settle(kind, "th_1", call.id, later(seconds))
         for _ in range(8)
-        for kind, seconds in ((Submit, 9), (Expire, 10), (CancelCall, 10))
+        for kind, seconds in ((SubmitResult, 9), (Expire, 10), (CancelCall, 10))
         for call in (waiting, pending)
     ]
     outcomes = await all_at_once(store, units)
@@ -155,7 +155,7 @@ async def test_a_flip_and_a_submission_agree_on_the_route(store: Store):
         call = drain.call("waiting")
         await drain.answer(call)
         flip = drain.unit(Park, {"status": "waiting"}, changes=(change(call, "pending"),))
-        submit = settle(Submit, thread_id, call.id)
+        submit = settle(SubmitResult, thread_id, call.id)
         units: list[Unit] = [flip, submit] if number % 2 else [submit, flip]
         outcomes = dict(zip(map(id, units), await all_at_once(store, units), strict=True))
         answer = outcomes[id(submit)]

@@ -33,7 +33,7 @@ from toolwright.core.journal.units import (
     PostMessage,
     Result,
     SetEnv,
-    Submit,
+    SubmitResult,
     Unit,
 )
 from toolwright.core.json_value import JSONObject
@@ -676,7 +676,7 @@ async def test_a_deleted_agents_calls_are_neither_answered_nor_listed_nor_offere
         [asked] = await rig.rt.calls.list()
 
         async def delete(_: int, unit: Unit) -> None:
-            if isinstance(unit, Submit):
+            if isinstance(unit, SubmitResult):
                 await rig.rt.agents.delete("scout")
 
         if when == "within it":  # the existence of the agent has been read already

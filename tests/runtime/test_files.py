@@ -15,7 +15,7 @@ from tests.runtime.test_env import finished, script
 from toolwright.adapters.memory import MemoryFiles
 from toolwright.core.errors import InvalidRequest, NotFound, StoreError, TooLarge
 from toolwright.core.files import FileChange
-from toolwright.core.journal.units import Committed, PostMessage, Submit, Unit
+from toolwright.core.journal.units import Committed, PostMessage, SubmitResult, Unit
 from toolwright.core.json_value import JSON
 from toolwright.core.results import unchecked
 from toolwright.core.value import changed
@@ -455,7 +455,7 @@ async def test_a_submitted_result_whose_path_is_taken_costs_no_second_store() ->
         first = next(unit for unit in rig.store.units if isinstance(unit, PostMessage))
 
         async def race(_: int, unit: Unit) -> None:
-            if isinstance(unit, Submit) and not raced:
+            if isinstance(unit, SubmitResult) and not raced:
                 raced.append(await rig.store.inner.commit(of_another_process(first, unit.files)))
 
         rig.store.before = race

@@ -88,7 +88,7 @@ async def test_a_parked_wait_takes_a_unit_to_park_one_to_submit_and_one_to_claim
         assert await rig.rt.calls.submit(run.id, call_id, {"answer": 42}) == "inline"
         run = await rig.rt.runs.wait(run.id, 10)
         assert rig.store.names[1:] == [
-            "PostMessage", "Claim", "Answer", "Park", "Submit", "Claim", "Answer",
+            "PostMessage", "Claim", "Answer", "Park", "SubmitResult", "Claim", "Answer",
         ]  # fmt: skip
         messages = await rig.transcript(thread.id)
         assert_valid(messages)

@@ -15,7 +15,7 @@ from toolwright import testing
 from toolwright.adapters.mcp.executor import TASK_LASTS
 from toolwright.core.errors import StoreError
 from toolwright.core.journal.child_effects import Terminate
-from toolwright.core.journal.units import Apply, Committed, Submit, Unit
+from toolwright.core.journal.units import Apply, Committed, SubmitResult, Unit
 from toolwright.core.json_value import JSON, JSONObject
 from toolwright.core.mcp.listing import McpListing, McpPrompts, read_listed
 from toolwright.core.mcp.servers import (
@@ -345,7 +345,7 @@ async def test_the_questions_of_a_task_that_ends_are_taken_back(it: Play) -> Non
 
 async def test_a_result_is_not_lost_if_the_journal_is_away_when_it_comes(it: Play) -> None:
     await it.begin()
-    it.servers.state, it.store.away = DONE, Submit
+    it.servers.state, it.store.away = DONE, SubmitResult
     with pytest.raises(StoreError):
         await it.look()
     await it.look()

@@ -8,7 +8,7 @@ import pytest
 import toolwright as tw
 from tests.runtime.rig import Rig, assert_valid, running
 from toolwright.core.errors import ModelUnavailable, NotFailed, NotFound, Unwritable
-from toolwright.core.journal.units import Advance, Claim, Finish, Submit, Unit
+from toolwright.core.journal.units import Advance, Claim, Finish, SubmitResult, Unit
 from toolwright.core.model import ModelCall, ModelEvent, ModelRequest, ModelResponse
 from toolwright.core.threads.event import Topic
 from toolwright.core.threads.inbox import InboxEvent
@@ -127,7 +127,7 @@ async def test_what_cannot_be_rendered_is_parked() -> None:
     async with running(model, [outside]) as rig:
 
         async def spoil(_: int, unit: Unit) -> None:
-            if isinstance(unit, Submit) and unit.notice.content["result"] == POISON:
+            if isinstance(unit, SubmitResult) and unit.notice.content["result"] == POISON:
                 del unit.notice.content["toolName"]  # as an older version, or a bug, could have written it
 
         rig.store.after = spoil

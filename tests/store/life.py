@@ -24,7 +24,7 @@ from toolwright.core.journal.units import (
     PostMessage,
     Result,
     Settle,
-    Submit,
+    SubmitResult,
     Takeover,
     Unit,
 )
@@ -94,8 +94,8 @@ class Life:
         dropped = () if call.expires_at is None else (DropTimer(name=timer_of(call.id)),)
         unit = replace(settle(kind, "th_1", call.id, later(seconds)), effects=dropped)
         late = call.expires_at is not None and call.expires_at <= unit.at
-        untimely = (kind in (Submit, Refuse) and late) or (kind is Expire and not late)
-        untimely |= kind in (Submit, Refuse) and call.awaits_approval != (kind is Refuse)
+        untimely = (kind in (SubmitResult, Refuse) and late) or (kind is Expire and not late)
+        untimely |= kind in (SubmitResult, Refuse) and call.awaits_approval != (kind is Refuse)
         outcome = self.commit(unit)
         if call.status not in OPEN or untimely:
             assert outcome == Conflict(guard="call")

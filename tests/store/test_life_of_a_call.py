@@ -7,7 +7,16 @@ from tests.play import change, said
 from tests.store.life import Life
 
 from toolwright.core.journal.approvals import Refuse
-from toolwright.core.journal.units import Advance, Answer, CancelCall, Claim, Finish, Park, Result, Submit
+from toolwright.core.journal.units import (
+    Advance,
+    Answer,
+    CancelCall,
+    Claim,
+    Finish,
+    Park,
+    Result,
+    SubmitResult,
+)
 from toolwright.core.threads.call import MOVES, Call, CallStatus
 
 KINDS: st.SearchStrategy[type[Advance]] = st.sampled_from([Answer, Result, Park, Finish, Claim])
@@ -44,7 +53,7 @@ class LifeOfACall(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 99), late=st.booleans())
     def somebody_submits(self, choice: int, late: bool) -> None:
         call = self._chosen(choice)
-        self.life.settle(Submit, call, self.life.late(call) if late else 50)
+        self.life.settle(SubmitResult, call, self.life.late(call) if late else 50)
 
     @precondition(lambda self: self.life.calls)
     @rule(choice=st.integers(0, 99))

@@ -35,7 +35,7 @@ from toolwright.core.journal.units import (
     Finish,
     PostMessage,
     Result,
-    Submit,
+    SubmitResult,
     Unit,
 )
 from toolwright.core.threads.event import Event, Topic
@@ -59,7 +59,7 @@ async def blocked_backend(watcher: Connection) -> int:
 
 def commit_of(unit: Unit) -> bytes:
     """Return bytes of the statement that commits the unit."""
-    return b"COMMIT\x00" if isinstance(unit, PostMessage | Submit) else unit.token.encode()
+    return b"COMMIT\x00" if isinstance(unit, PostMessage | SubmitResult) else unit.token.encode()
 
 
 @asynccontextmanager
@@ -119,7 +119,7 @@ async def test_a_commit_whose_answer_is_lost_is_there_once():
         units = (
             drain.unit(Answer, messages=(said("once"),), events=(draft("message"), draft("x"))),
             post("th_1", "msg_b"),
-            settle(Submit, "th_1", call.id),
+            settle(SubmitResult, "th_1", call.id),
             request_cancel("th_1", drain.run.id),
             replace(parked, seq=drain.seq + 1),
             replace(drain.unit(Finish, {"status": "cancelled"}, read=("msg_b",)), seq=drain.seq + 1),

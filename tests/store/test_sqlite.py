@@ -25,14 +25,14 @@ from toolwright.adapters.store.sqlite.file import connect
 from toolwright.adapters.store.store import SqlStore
 from toolwright.adapters.system import new_id
 from toolwright.core.errors import StoreError, Unwritable
-from toolwright.core.journal.units import Committed, Conflict, Result, Submit
+from toolwright.core.journal.units import Committed, Conflict, Result, SubmitResult
 from toolwright.core.ports import JournalLock
 from toolwright.runtime.health import FRESH, Health
 
 pytestmark = pytest.mark.anyio
 
 
-class Deadly(Submit):
+class Deadly(SubmitResult):
     """A unit that terminates the thread that reads it."""
 
     @property

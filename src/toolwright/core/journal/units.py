@@ -189,7 +189,7 @@ class Settle(Unit):
         raise TypeError("Settle is abstract: use Submit, Expire or CancelCall.")
 
 
-class Submit(Settle):
+class SubmitResult(Settle):
     """Submit the result of an open call that does not wait for an approval, before it expires."""
 
     @property

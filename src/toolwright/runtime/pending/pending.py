@@ -315,7 +315,7 @@ class PendingCalls(Carried):
         if question is None and not is_written:
             env = await self._lineages.env(thread, agent, scope.env)
             outcome = await redacted(env.redactor, outcome)
-        return await self._submit(units.Submit, call, run, self._files.recordable(outcome), decider)
+        return await self._submit(units.SubmitResult, call, run, self._files.recordable(outcome), decider)
 
     async def _submit(
         self, kind: type[units.Settle], call: Call, run: Run | None, outcome: ToolResult, by: Decider
@@ -497,11 +497,11 @@ def _was_approved(call: Call) -> bool:
 
 def _too_late(kind: type[units.Unit], call: Call) -> errors.ToolwrightError:
     """Return the error for a unit that no longer fits the call's current status."""
-    if kind is units.Submit and call.awaits_approval:
+    if kind is units.SubmitResult and call.awaits_approval:
         return errors.NotFound(
             "Pending tool call not found"
         )  # it did not wait for an approval when it was read
-    if kind is not units.Submit and _was_approved(call):
+    if kind is not units.SubmitResult and _was_approved(call):
         return errors.CallResolved(APPROVED)
     return _refusal(call)
 

@@ -290,7 +290,7 @@ def _settling(unit: units.Settle) -> Sequence[Mapping[str, object]]:
     """Return the further conditions of the call, of which one must hold."""
     in_time = {"expires_at": Beyond(value=unit.at)}
     match unit:
-        case units.Submit():
+        case units.SubmitResult():
             unasked = {"status": "waiting", "approval": Not(value="asked")}
             return [{**in_time, "status": "pending"}, {**in_time, **unasked}]
         case Refuse():

@@ -148,7 +148,7 @@ _PLAN: JSONObject = {
 }
 
 
-class Plans:
+class PlanListView:
     """The plans of an agent, soonest first."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
@@ -320,7 +320,7 @@ _NEW_BLOCK: JSONObject = {
 }
 
 
-class BlockList:
+class BlockListView:
     """The blocks that an agent reads. Its own can be edited."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:
@@ -415,7 +415,7 @@ _PASSAGE: JSONObject = {
 }
 
 
-class PassageList:
+class PassageListView:
     """An agent's archive, newest first, or the results of a search."""
 
     def __init__(self, visit: Visit, agent: Agent, user_id: str | None = None) -> None:

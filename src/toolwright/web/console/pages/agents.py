@@ -23,7 +23,7 @@ from toolwright.web.console.agents.configuration import (
     check_allowed,
     model_name,
 )
-from toolwright.web.console.agents.mind import BlockList, Goals, Memories, PassageList, Plans
+from toolwright.web.console.agents.mind import BlockListView, Goals, Memories, PassageListView, PlanListView
 from toolwright.web.console.browsing import Listing, check_service, folded, tabs
 from toolwright.web.console.dialogs import confirm, fill_in
 from toolwright.web.console.live import follow
@@ -143,13 +143,13 @@ async def _draw_tab(visit: Visit, view: AgentView, tab: str) -> None:
         case "prompt":
             await PreviewPanel(visit, agent, user_id).draw()
         case "memory":
-            await BlockList(visit, agent, user_id).draw()
-            await PassageList(visit, agent, user_id).draw()
+            await BlockListView(visit, agent, user_id).draw()
+            await PassageListView(visit, agent, user_id).draw()
         case "mind":
             await Goals(visit, agent, user_id).draw()
             await Memories(visit, agent, user_id).draw()
         case "plans":
-            await Plans(visit, agent, user_id).draw()
+            await PlanListView(visit, agent, user_id).draw()
         case "inbox":
             await Inbox(visit, agent).draw()
         case _:

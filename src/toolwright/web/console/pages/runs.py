@@ -287,7 +287,7 @@ async def draw_runs(visit: Visit) -> None:
         text_filter(visit, "/runs", "thread", "Thread")
         if await visit.runtime.nodes():
             link("Nodes", "/nodes")
-    await RunList(visit).draw()
+    await RunListView(visit).draw()
 
 
 async def draw_nodes(visit: Visit) -> None:
@@ -338,7 +338,7 @@ def _draw_nodes(nodes: Sequence[Node], depths: Depths) -> None:
     plain_text(f"The oldest unclaimed wake-up has been due for {waits:.1f} s.", "p", "quiet small")
 
 
-class RunList:
+class RunListView:
     """A page of runs, kept up to date."""
 
     def __init__(self, visit: Visit) -> None:

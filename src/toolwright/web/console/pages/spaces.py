@@ -41,10 +41,10 @@ async def draw_list(visit: Visit) -> None:
         if visit.is_service:
             await _draw_speaker(visit)
             action("New space", partial(_ask_for_space, visit), kind="primary")
-    await SpaceList(visit).draw()
+    await SpaceListView(visit).draw()
 
 
-class SpaceList:
+class SpaceListView:
     """Spaces, oldest first, a page at a time."""
 
     def __init__(self, visit: Visit) -> None:

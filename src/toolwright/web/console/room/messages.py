@@ -94,7 +94,7 @@ class _MessageRow:
 
 
 @dataclass(slots=True)
-class MessageList:
+class MessageListView:
     """The messages on the page, in order."""
 
     visit: Visit

@@ -19,7 +19,7 @@ from toolwright.web.console.dialogs import confirm, message_field
 from toolwright.web.console.live import follow
 from toolwright.web.console.room.messages import (
     MessageActions,
-    MessageList,
+    MessageListView,
     RoomMessage,
     message_from_json,
     room_message,
@@ -158,7 +158,7 @@ class Room:
                 plain_text("The database is unavailable. This page updates when it is available again.")
             self._people = box()
             self._earlier = box()
-            self._messages = MessageList(visit, self._message_actions(), space.id)
+            self._messages = MessageListView(visit, self._message_actions(), space.id)
             self._later = box("div", "row earlier")
             self._empty = box()
             self._typing = plain_text("", "div", "typing")
