@@ -73,11 +73,16 @@ async def deps_of_run(
 
 
 async def _cause(store: Store, events: Iterable[InboxEvent]) -> Run | None:
-    """Return the run that has caused the first of these events for which there is one."""
+    """Return the run that has caused the first of these events for which there is one.
+
+    The call that a child's news are about is one of the thread itself: the id of a message does not prove more.
+    """
     for event in events:
         origin, call_id = event.content.get(ORIGIN), event.content.get(ORIGIN_CALL)
         call = None if call_id is None else await store.call(str(call_id))
-        cause = await store.run(str(origin if call is None else call.run_id))
+        if call is not None and call.thread_id == event.thread_id:
+            origin = call.run_id
+        cause = None if origin is None else await store.run(str(origin))
         if cause is not None:
             return cause
     return None
